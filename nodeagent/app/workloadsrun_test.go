@@ -44,8 +44,14 @@ func newWorks(r *rig) *works {
 func (w *works) Want([]workload.Artifact)  {}
 func (w *works) Retry([]workload.Artifact) {}
 
-func (w *works) Whole(context.Context, workload.Artifact) error { return nil }
-func (w *works) Updates() <-chan struct{}                       { return w.updates }
+func (w *works) Use(context.Context, string, workload.Artifact) error { return nil }
+
+func (w *works) Free(string) {}
+
+func (w *works) Used(string, map[string]workload.Artifact) {}
+
+func (w *works) Outdated(string) string   { return "" }
+func (w *works) Updates() <-chan struct{} { return w.updates }
 func (w *works) Look(workload.Artifact) workloads.Resource {
 	return workloads.Resource{Path: w.file}
 }

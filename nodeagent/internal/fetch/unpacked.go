@@ -6,10 +6,9 @@ import (
 	"tandem.internal/shared/workload"
 )
 
-// Reserve reserves what an artifact takes when it is unpacked: until Release. The error says that there is no room;
-// what may go is given up for it then.
-func (s *Store) Reserve(a workload.Artifact) *wire.Error {
-	bytes := a.Unpack.Size
+// Reserve reserves bytes for what an artifact takes when it is unpacked, in place of what was reserved for that before:
+// until Release. The error says that there is no room; what may go is given up for it then.
+func (s *Store) Reserve(a workload.Artifact, bytes int64) *wire.Error {
 	room, err := s.ledger.hold(unpacked(plan.KeyOf(a)), bytes)
 	if err != nil {
 		return wire.New(wire.CodeStorage, "", err.Error())

@@ -4,8 +4,8 @@
 //
 // It guarantees: a tree that Look shows is whole, and nobody but the agent can write it; room for what an archive takes
 // is reserved before that is fetched; a tree goes when no configuration on the node has it any more, and not before it
-// is known what is wanted; one that is not as it was made is noticed before a hook starts, and made anew. It must not
-// know how archives come, or what runs with a tree.
+// is known what is wanted; one that is not as it was made is noticed before a hook starts, and made anew, beside the one
+// that runs of before have: that stays for them. It must not know how archives come.
 package layers
 
 import (
@@ -33,7 +33,8 @@ type Blobs interface {
 	Retry(all []workload.Artifact)
 	Look(a workload.Artifact) workloads.Resource
 	Updates() <-chan struct{}
-	Reserve(a workload.Artifact) *wire.Error // reserves room for what it takes unpacked, unless that is reserved
+	// Reserve reserves room for bytes of what it takes unpacked, in place of what was reserved for that.
+	Reserve(a workload.Artifact, bytes int64) *wire.Error
 	Release(a workload.Artifact)
 	Doubt(a workload.Artifact) // has the file verified before it is used again
 }
@@ -47,8 +48,12 @@ type Config struct {
 	Around durable.Around // a seam for tests; nil: none
 }
 
-// again is the pause before what failed is tried again.
-const again = 10 * time.Second
+// What failed is tried again after a pause, which doubles until one time works, or something else is wanted.
+const (
+	again    = 10 * time.Second // the first pause
+	longest  = 10 * time.Minute
+	doublets = 6 // after which it is longest
+)
 
 // Store is the resources of a node, unpacked where that is wanted. Make it with Open; it unpacks while Run does.
 type Store struct {
@@ -60,8 +65,9 @@ type Store struct {
 
 	mu     sync.Mutex
 	layers map[string]*layer // that are wanted, by diff ID
-	order  []string          // of them: as they are wanted
+	order  []string          // of them: as they are wanted; nil: nobody has said yet
 	sweep  bool              // there may be trees that are not wanted
+	needs  map[string]int64  // bytes that archives take at least, by checksum: so many they had, and it was not enough
 }
 
 // layer is a tree that is wanted.
@@ -71,6 +77,7 @@ type layer struct {
 	looked  bool                // whether it is was found out
 	refused []workload.Artifact // of these: it cannot be made of them
 	err     *wire.Error         // of the newest attempt
+	failed  int                 // attempts in a row
 	next    time.Time           // the next attempt; zero: as soon as can be
 }
 
@@ -82,7 +89,7 @@ func Open(cfg Config) (*Store, error) {
 	}
 	trees.Around = cfg.Around
 	return &Store{cfg: cfg, trees: trees, poke: make(chan struct{}, 1), updates: make(chan struct{}, 1),
-		turn: make(chan struct{}, 1), layers: map[string]*layer{}}, nil
+		turn: make(chan struct{}, 1), layers: map[string]*layer{}, needs: map[string]int64{}}, nil
 }
 
 // Want says which artifacts the node needs from now on: all of them, at every call.
@@ -90,10 +97,14 @@ func (s *Store) Want(all []workload.Artifact) {
 	s.cfg.Blobs.Want(all)
 	s.mu.Lock()
 	before := s.layers
-	s.layers, s.order, s.sweep = map[string]*layer{}, nil, true
+	needs := s.needs
+	s.layers, s.order, s.sweep, s.needs = map[string]*layer{}, []string{}, true, map[string]int64{}
 	for _, a := range all {
 		if a.Unpack == nil {
 			continue
+		}
+		if need := needs[a.Verification.Checksum]; need > 0 {
+			s.needs[a.Verification.Checksum] = need
 		}
 		id := a.Unpack.DiffID
 		l := s.layers[id]
@@ -113,7 +124,7 @@ func (s *Store) Want(all []workload.Artifact) {
 	for id, old := range before {
 		l := s.layers[id]
 		if l != nil && slices.EqualFunc(l.from, old.from, same) { // nothing that failed is another by now
-			l.refused, l.err, l.next = old.refused, old.err, old.next
+			l.refused, l.err = old.refused, old.err
 		}
 		if l == nil {
 			gone = append(gone, old.from...)
@@ -139,7 +150,7 @@ func (s *Store) Retry(all []workload.Artifact) {
 	for _, a := range all {
 		if a.Unpack != nil && s.layers[a.Unpack.DiffID] != nil {
 			l := s.layers[a.Unpack.DiffID]
-			l.refused, l.err, l.next = nil, nil, time.Time{}
+			l.refused, l.err, l.failed, l.next = nil, nil, 0, time.Time{}
 		}
 	}
 	s.mu.Unlock()
@@ -232,7 +243,7 @@ func (s *Store) work(ctx context.Context) {
 		s.mu.Unlock()
 		for _, id := range order {
 			if ctx.Err() == nil {
-				s.advance(ctx, id)
+				s.advance(ctx, "", id)
 			}
 		}
 		<-s.turn
@@ -281,17 +292,18 @@ func (s *Store) clear() {
 	}
 }
 
-// advance makes a tree that is wanted, if it is not there and can be made.
-func (s *Store) advance(ctx context.Context, id string) {
+// advance makes a tree that is wanted, if it is not there and can be made: for a run, or for all.
+func (s *Store) advance(ctx context.Context, run, id string) {
 	s.mu.Lock()
 	l := s.layers[id]
-	if l == nil || l.sound || l.next.After(s.cfg.Now()) {
+	// A clock that was set back has nothing wait for longer.
+	if l == nil || l.sound || l.next.After(s.cfg.Now()) && !l.next.After(s.cfg.Now().Add(longest)) {
 		s.mu.Unlock()
 		return
 	}
 	from, refused, looked := slices.Clone(l.from), l.refused, l.looked
 	s.mu.Unlock()
-	if !looked && s.intact(id) {
+	if at, there := s.trees.Path(id); there && !looked && s.intact(id, at, true) {
 		s.settle(id, from, nil)
 		return
 	}
@@ -301,7 +313,7 @@ func (s *Store) advance(ctx context.Context, id string) {
 		}
 		if r := s.cfg.Blobs.Look(a); r.State != "" || r.Unsigned != nil {
 			continue
-		} else if err := s.create(ctx, a, r.Path); !errors.Is(err, tree.ErrRefused) {
+		} else if err := s.create(ctx, run, a, r.Path); !errors.Is(err, tree.ErrRefused) {
 			s.settle(id, from, err)
 			return
 		} else { // another one may say what it is
@@ -324,16 +336,22 @@ func (s *Store) settle(id string, from []workload.Artifact, err error) {
 	s.mu.Lock()
 	if l := s.layers[id]; l != nil {
 		l.sound, l.looked, l.err, l.next = err == nil, true, nil, time.Time{}
-		if err != nil {
-			l.err, l.next = why(err), s.cfg.Now().Add(again)
-			if errors.Is(err, tree.ErrRefused) {
-				l.refused, l.next = append(slices.Clone(l.refused), from...), time.Time{}
-			}
+		switch {
+		case err == nil:
+			l.failed = 0
+		case errors.Is(err, tree.ErrRefused):
+			l.err, l.refused = why(err), append(slices.Clone(l.refused), from...)
+		default:
+			l.err, l.next = why(err), s.cfg.Now().Add(pause(l.failed))
+			l.failed++
 		}
 	}
 	s.mu.Unlock()
 	notify(s.updates)
 }
+
+// pause is how long is waited after so many attempts in a row that failed.
+func pause(failed int) time.Duration { return min(again<<min(failed, doublets), longest) }
 
 // why is an error of a tree as the node tells it.
 func why(err error) *wire.Error {
@@ -348,43 +366,4 @@ func why(err error) *wire.Error {
 		code = wire.CodeHashMismatch
 	}
 	return wire.New(code, "", wire.Plain(err.Error(), wire.MaxMessage))
-}
-
-// Whole sees to it that the tree of an artifact is as it was made. It makes a damaged one anew, or says why it cannot.
-func (s *Store) Whole(ctx context.Context, a workload.Artifact) error {
-	if a.Unpack == nil {
-		return nil
-	}
-	id := a.Unpack.DiffID
-	if s.intact(id) {
-		return nil
-	}
-	if !s.take(ctx) {
-		return ctx.Err()
-	}
-	defer func() { <-s.turn }()
-	if s.intact(id) { // somebody has made it meanwhile
-		return nil
-	}
-	s.cfg.Log.Warn("a tree is not as it was made; it is made anew", zap.String("diffId", id))
-	s.mu.Lock()
-	from := []workload.Artifact{a}
-	if l := s.layers[id]; l != nil {
-		l.sound, l.looked, from = false, true, slices.Clone(l.from)
-	}
-	s.mu.Unlock()
-	r := s.cfg.Blobs.Look(a)
-	if r.State != "" {
-		notify(s.updates)
-		return fmt.Errorf("its tree is damaged, and is made anew when its archive is there: %s", r.State)
-	}
-	err := s.create(ctx, a, r.Path)
-	if errors.Is(err, tree.ErrRefused) {
-		from = []workload.Artifact{a}
-	}
-	s.settle(id, from, err)
-	if err != nil {
-		return fmt.Errorf("its tree is damaged, and cannot be made anew: %w", err)
-	}
-	return nil
 }

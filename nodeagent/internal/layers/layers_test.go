@@ -226,7 +226,7 @@ func TestDamaged(t *testing.T) {
 					s.Want([]workload.Artifact{a})
 					settled(time.Second)
 					tree := s.Look(a).Path
-					if err := s.Whole(t.Context(), a); err != nil {
+					if err := s.Use(t.Context(), "run", a); err != nil {
 						t.Error(err)
 					}
 					if err := spoil(tree); err != nil {
@@ -237,12 +237,12 @@ func TestDamaged(t *testing.T) {
 						s = r.open()
 						s.Want([]workload.Artifact{a})
 						settled(time.Second)
-					} else if err := s.Whole(t.Context(), a); err != nil {
+					} else if err := s.Use(t.Context(), "run", a); err != nil {
 						t.Error(err)
 					}
 					has(t, s, a, "a", "good")
 					has(t, s, a, "l", "good")
-					if !s.intact(a.Unpack.DiffID) || r.gets["/a"] != 1 {
+					if !s.intact(a.Unpack.DiffID, s.Look(a).Path, false) || r.gets["/a"] != 1 {
 						t.Errorf("not whole, or fetched again: %v", r.gets)
 					}
 					r.close()
@@ -267,7 +267,7 @@ func TestDamagedArchive(t *testing.T) {
 		if err := os.Remove(s.Look(a).Path + "/a"); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Whole(t.Context(), a); err == nil || !strings.Contains(err.Error(), "cannot be made anew") {
+		if err := s.Use(t.Context(), "run", a); err == nil || !strings.Contains(err.Error(), "cannot be made anew") {
 			t.Errorf("made of a damaged archive: %v", err)
 		}
 		settled(time.Minute)
@@ -320,7 +320,7 @@ func TestFaults(t *testing.T) {
 }
 
 // Whoever waits for a tree while everything ends waits no longer.
-func TestWholeEnds(t *testing.T) {
+func TestUseEnds(t *testing.T) {
 	r := newRig(t)
 	a := r.layer("a", "a", "b")
 	s, err := Open(Config{Dir: filepath.Join(r.dir, "layers"), Blobs: none{}})
@@ -330,7 +330,7 @@ func TestWholeEnds(t *testing.T) {
 	s.turn <- struct{}{}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.Whole(ctx, a); !errors.Is(err, context.Canceled) {
+	if err := s.Use(ctx, "run", a); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }

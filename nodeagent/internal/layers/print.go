@@ -6,10 +6,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
+
+	"go.uber.org/zap"
 
 	"tandem.internal/nodeagent/internal/tree"
 	"tandem.internal/shared/durable"
@@ -17,19 +21,24 @@ import (
 	"tandem.internal/shared/workload"
 )
 
-// printName is the file beside a tree that has its print, as it was made. Without it the tree does not count.
-const printName = "print"
+// printName is the file beside a tree that has its prints, as it was made, and where it is from. Without it the tree
+// does not count.
+const (
+	printName = "print"
+	maxPrint  = 256
+)
 
-// create makes a tree of an archive that is at path.
-func (s *Store) create(ctx context.Context, a workload.Artifact, path string) (err error) {
-	if e := s.cfg.Blobs.Reserve(a); e != nil {
-		return e
-	}
+// create makes a tree of an archive that is at path, for a run, or for all.
+func (s *Store) create(ctx context.Context, run string, a workload.Artifact, path string) (err error) {
 	id := a.Unpack.DiffID
-	if _, there := s.trees.Path(id); there { // not as it was made
-		if err := s.trees.Remove(id); err != nil {
-			return err
-		}
+	if err := s.trees.Remove(id, run); err != nil { // one that is not as it was made
+		return err
+	}
+	s.mu.Lock()
+	held := max(a.Unpack.Size, s.needs[a.Verification.Checksum])
+	s.mu.Unlock()
+	if e := s.cfg.Blobs.Reserve(a, held); e != nil {
+		return e
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -44,7 +53,23 @@ func (s *Store) create(ctx context.Context, a workload.Artifact, path string) (e
 	if err != nil {
 		return err
 	}
+	lacks := int64(1)
 	s.trees.Limits.Bytes = a.Unpack.Size // nobody adds without the turn
+	s.trees.Limits.Room = func(bytes int64) error {
+		if held -= bytes; held >= 0 {
+			return nil
+		}
+		lacks, held = -held, 0 // more than the archive has: of small files, for example
+		if e := s.cfg.Blobs.Reserve(a, lacks); e != nil {
+			return errors.Join(e, syscall.ENOSPC)
+		}
+		return nil
+	}
+	s.trees.Limits.Full = func(taken int64) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.needs[a.Verification.Checksum] = taken + lacks
+	}
 	at, err := s.trees.Add(ctx, f, tree.Ref{Digest: wire.HashPrefix + hex.EncodeToString(sum), DiffID: id,
 		Size: info.Size()})
 	if errors.Is(err, tree.ErrDamaged) {
@@ -53,32 +78,70 @@ func (s *Store) create(ctx context.Context, a workload.Artifact, path string) (e
 	if err != nil {
 		return err
 	}
-	text, err := printOf(at)
+	text, err := printOf(at, false)
 	if err != nil {
 		return err
 	}
+	content, err := printOf(at, true)
+	if err != nil {
+		return err
+	}
+	from, err := origin(id, at)
+	if err != nil {
+		return err
+	}
+	return s.prints(at, text, content, from)
+}
+
+// prints writes down how a tree is.
+func (s *Store) prints(at string, all ...string) error {
 	return s.cfg.Around.Do(durable.Write, func() error {
-		return durable.WriteFile(filepath.Join(filepath.Dir(at), printName), []byte(text), 0o600, nil)
+		return durable.WriteFile(filepath.Join(filepath.Dir(at), printName), []byte(strings.Join(all, " ")), 0o600, nil)
 	})
 }
 
-// intact reports whether a tree is there, as it was made.
-func (s *Store) intact(id string) bool {
-	at, there := s.trees.Path(id)
-	if !there {
-		return false
-	}
-	data, err := durable.ReadFile(filepath.Join(filepath.Dir(at), printName), 2*sha256.Size)
+// intact reports whether a tree is as it was made of what has the digest id. Where only the times are others at
+// which its files were changed, what is in them decides, if thorough says so: a hard link changes the time.
+func (s *Store) intact(id, at string, thorough bool) bool {
+	data, err := durable.ReadFile(filepath.Join(filepath.Dir(at), printName), maxPrint)
 	if err != nil {
 		return false
 	}
-	text, err := printOf(at)
-	return err == nil && text == string(data)
+	text, err := printOf(at, false)
+	if err != nil {
+		return false
+	}
+	was := strings.Fields(string(data))
+	if len(was) == 1 { // of an agent before there was more
+		return was[0] == text
+	}
+	from, err := origin(id, at)
+	if err != nil || len(was) != 3 || was[2] != from {
+		return false
+	}
+	if was[0] == text || !thorough {
+		return was[0] == text
+	}
+	content, err := printOf(at, true)
+	if err != nil || content != was[1] {
+		return false
+	}
+	// text is of before it was read: what was changed since is noticed the next time.
+	if err := s.prints(at, text, content, from); err != nil {
+		s.cfg.Log.Warn("it cannot be written down how a tree is; all of it is read again", zap.Error(err))
+	}
+	return true
 }
 
-// printOf is made of all that a tree has but the contents of its files, of which it has the size, and when they were
-// changed: names, types, rights, links.
-func printOf(root string) (string, error) {
+// origin is made of the digest that a tree is known by, and of what it hides.
+func origin(id, at string) (string, error) {
+	hidden, err := tree.Whiteouts(at)
+	return wire.Hash([]byte(id + "\x00" + strings.Join(hidden, "\x00"))), err
+}
+
+// printOf is made of all that a tree has: names, types, rights, links; of its files the size, and what is in them or
+// when they were changed.
+func printOf(root string, content bool) (string, error) {
 	sum := sha256.New()
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -90,15 +153,25 @@ func printOf(root string) (string, error) {
 		}
 		size, at, link := int64(0), int64(0), ""
 		switch {
+		case info.Mode().IsRegular() && content:
+			size, err = read(sum, path)
 		case info.Mode().IsRegular():
 			size, at = info.Size(), changed(info)
 		case info.Mode()&fs.ModeSymlink != 0:
-			if link, err = os.Readlink(path); err != nil {
-				return err
-			}
+			link, err = os.Readlink(path)
 		}
 		fmt.Fprintf(sum, "%q %v %d %d %q\n", strings.TrimPrefix(path, root), info.Mode(), size, at, link)
-		return nil
+		return err
 	})
 	return hex.EncodeToString(sum.Sum(nil)), err
+}
+
+// read copies what is in a file.
+func read(to io.Writer, path string) (int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	n, err := io.Copy(to, f)
+	return n, errors.Join(err, f.Close())
 }

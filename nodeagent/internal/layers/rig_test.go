@@ -41,6 +41,7 @@ type rig struct {
 	files map[string][]byte
 	gets  map[string]int
 	room  uint64
+	used  func() uint64 // of the room; nil: nothing
 	fault durable.Around
 }
 
@@ -82,6 +83,9 @@ func (r *rig) open() *Store {
 		Chance: func() float64 { return 0 }, Parallel: r.few, Keep: r.keep, Space: func(string) (uint64, error) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
+			if r.used != nil {
+				return r.room - min(r.room, r.used()), nil
+			}
 			return r.room, nil
 		}})
 	if err != nil {

@@ -4,9 +4,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.uber.org/zap"
 
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/wire"
@@ -104,4 +107,76 @@ func TestRoomForATree(t *testing.T) {
 		has(t, s, big, "zeros", strings.Repeat("0", 64<<10))
 		r.close()
 	})
+}
+
+// A disk that stays full is tried after pauses that double, until it works or something else is wanted.
+func TestFullDiskIsLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		a := r.layer("a", "a", "good")
+		var tries []time.Duration
+		began := time.Now()
+		full := true
+		r.fault = func(step durable.Step, do func() error) error {
+			r.mu.Lock()
+			no := full && step == durable.MakeDir
+			if step == durable.MakeDir {
+				tries = append(tries, time.Since(began))
+			}
+			r.mu.Unlock()
+			if no {
+				return syscall.ENOSPC
+			}
+			return do()
+		}
+		s := r.open()
+		s.Want([]workload.Artifact{a})
+		settled(time.Hour)
+		if n := len(tries); n < 8 || n > 13 || tries[1]-tries[0] > 20*time.Second ||
+			tries[n-1]-tries[n-2] > longest+again {
+			t.Errorf("tried after %v", tries)
+		}
+		if err := s.Use(t.Context(), "run", a); err == nil || !strings.Contains(err.Error(), "cannot be made anew") {
+			t.Errorf("a hook does not wait: %v", err)
+		}
+		r.mu.Lock()
+		tries = nil
+		r.mu.Unlock()
+		b := r.layer("b", "b", "good")
+		s.Want([]workload.Artifact{a, b}) // something else
+		settled(31 * time.Second)
+		if len(tries) != 6 {
+			t.Errorf("something else is wanted, and tried after %v", tries)
+		}
+		r.mu.Lock()
+		full = false
+		r.mu.Unlock()
+		settled(time.Minute)
+		has(t, s, a, "a", "good")
+		has(t, s, b, "b", "good")
+		r.close()
+	})
+}
+
+// A clock that was set back does not make the next attempt wait for it.
+func TestClockSetBack(t *testing.T) {
+	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	a := workload.Artifact{Unpack: &workload.Unpack{DiffID: "sha256:" + strings.Repeat("0", 64), Size: 1}}
+	a.Verification.Checksum = "x"
+	s, err := Open(Config{Dir: filepath.Join(t.TempDir(), "trees"), Blobs: there{"x": "/none"}, Log: zap.NewNop(),
+		Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Want([]workload.Artifact{a})
+	for _, step := range []struct {
+		by     time.Duration
+		failed int
+	}{{0, 1}, {again - 1, 1}, {1, 2}, {-24 * time.Hour, 3}} {
+		now = now.Add(step.by)
+		s.advance(t.Context(), "", a.Unpack.DiffID)
+		if n := s.layers[a.Unpack.DiffID].failed; n != step.failed {
+			t.Errorf("%v later: %d attempts, want %d", step.by, n, step.failed)
+		}
+	}
 }

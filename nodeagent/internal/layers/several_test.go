@@ -21,12 +21,12 @@ import (
 // there are blobs that have been fetched, by their checksums.
 type there map[string]string
 
-func (there) Want([]workload.Artifact)              {}
-func (there) Retry([]workload.Artifact)             {}
-func (there) Updates() <-chan struct{}              { return nil }
-func (there) Reserve(workload.Artifact) *wire.Error { return nil }
-func (there) Release(workload.Artifact)             {}
-func (there) Doubt(workload.Artifact)               {}
+func (there) Want([]workload.Artifact)                     {}
+func (there) Retry([]workload.Artifact)                    {}
+func (there) Updates() <-chan struct{}                     { return nil }
+func (there) Reserve(workload.Artifact, int64) *wire.Error { return nil }
+func (there) Release(workload.Artifact)                    {}
+func (there) Doubt(workload.Artifact)                      {}
 func (b there) Look(a workload.Artifact) workloads.Resource {
 	path := b[a.Verification.Checksum]
 	if path == "" {
@@ -80,7 +80,7 @@ func TestWrongWordsAreNobodyElses(t *testing.T) {
 	}
 	id := right.Unpack.DiffID
 	s.Want([]workload.Artifact{wrong, small})
-	s.advance(t.Context(), id)
+	s.advance(t.Context(), "", id)
 	for _, a := range []workload.Artifact{wrong, small} {
 		if r := s.Look(a); r.State != "failed" || !r.Next.IsZero() {
 			t.Errorf("what cannot be made: %+v", r)
@@ -89,12 +89,12 @@ func TestWrongWordsAreNobodyElses(t *testing.T) {
 	path := blobs[right.Verification.Checksum]
 	delete(blobs, right.Verification.Checksum) // and so small is not there
 	s.Want([]workload.Artifact{wrong, small, right})
-	s.advance(t.Context(), id)
+	s.advance(t.Context(), "", id)
 	if r := s.Look(right); r.State != "fetching" {
 		t.Errorf("what is being fetched: %+v", r)
 	}
 	blobs[right.Verification.Checksum] = path
-	s.advance(t.Context(), id)
+	s.advance(t.Context(), "", id)
 	for _, a := range []workload.Artifact{wrong, small, right} {
 		if r := s.Look(a); r.State != "" || r.Path == "" {
 			t.Errorf("%+v", r)

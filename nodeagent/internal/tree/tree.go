@@ -6,8 +6,9 @@
 //   - that whatever an archive says, nothing outside of its own tree is written, read or changed;
 //   - that files of a tree give nobody rights: no owners, no set-user-ID bits, no devices; everybody may read all of
 //     it, and only the agent may write;
-//   - that a tree is not removed between Use and its release. Containers that run do not Use their layers: a tree
-//     that is made anew goes from under them.
+//   - that a tree stays where it is as long as somebody uses it, over restarts of the agent too: one that is damaged is
+//     set aside, and the new one is put beside it;
+//   - that room is asked for before it is taken.
 //
 // What a layer hides of the layers below it (OCI's whiteouts) is in a list beside the tree: a tree by itself has
 // nothing below it. It must not decide which layers are wanted. Only one process uses a directory.
@@ -43,6 +44,11 @@ type Limits struct {
 	Depth     int   // directories in each other; 64
 	Name      int   // bytes of a name; 255
 	Whiteouts int   // 4096, of 1 MiB together
+	// Room is asked for bytes on the disk before they are taken: for each entry 4.5 KiB, and what is in it, rounded up
+	// to blocks of 4 KiB. Its error is an ENOSPC. Nil: nobody is.
+	Room func(bytes int64) error
+	// Full is told how many bytes a layer has taken when there was no room for more. Nil: nobody is.
+	Full func(taken int64)
 }
 
 func (l Limits) resolved() Limits {
@@ -74,24 +80,31 @@ var (
 	ErrAbsent = errors.New("the layer is not there")
 )
 
-// Store is a directory of trees. All of its methods may be called at the same time; one layer at a time is added.
+// Store is a directory of trees. Its methods may be called at the same time, but for Add, Keep and Remove: one after the
+// other.
 type Store struct {
 	Dir    string
 	Limits Limits
 	Around durable.Around // a seam for tests; nil: none
 
-	turn chan struct{} // whoever has put a value into it adds a layer
-
 	mu    sync.Mutex
-	used  map[string]int           // by the digits of a diff ID: by how many
-	going map[string]chan struct{} // that are being removed; closed when that has ended
+	trees map[string]placed // by the digits of a diff ID
+	old   map[string]placed // set aside: by the names of their directories
 }
 
-// Names in the directory: HEX/tree is a layer's tree, HEX/whiteouts what it hides. What begins with a dot is on its way
-// in or out; after a crash Open removes it.
+// placed is a layer that is there.
+type placed struct {
+	name  string          // of its directory
+	users map[string]bool // who uses it; false: has used it before the store was opened, and may be gone
+}
+
+// Names in the directory: HEX/tree is a layer's tree, HEX/whiteouts what it hides; HEX.1, HEX.1.1 and so on are those that took
+// the place of one that was set aside, and HEX/users, by line, is who used that then. What begins with a dot is on its
+// way in or out; after a crash Open removes it.
 const (
 	treeName      = "tree"
 	whiteoutsName = "whiteouts"
+	usersName     = "users"
 	newPrefix     = ".new-"
 	oldPrefix     = ".old-"
 )
@@ -100,29 +113,33 @@ const (
 // other than the agent's may pass through the directory to trees whose path they know if somebody lets them; they
 // cannot list it.
 func Open(dir string) (*Store, error) {
-	s := &Store{Dir: dir, turn: make(chan struct{}, 1), used: map[string]int{}, going: map[string]chan struct{}{}}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	s := &Store{Dir: dir, trees: map[string]placed{}, old: map[string]placed{}}
+	if err := s.open(); err != nil {
 		return nil, fmt.Errorf("layers: %w", err)
-	}
-	info, err := os.Stat(dir)
-	if err == nil { // the keeper may have let users of slots pass
-		err = os.Chmod(dir, 0o700|info.Mode().Perm()&0o011)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("layers: %w", err)
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("layers: %w", err)
-	}
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), newPrefix) || strings.HasPrefix(e.Name(), oldPrefix) {
-			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
-				return nil, fmt.Errorf("layers: %w", err)
-			}
-		}
 	}
 	return s, nil
+}
+
+func (s *Store) open() error {
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return err
+	}
+	info, err := os.Stat(s.Dir)
+	if err == nil { // the keeper may have let users of slots pass
+		err = os.Chmod(s.Dir, 0o700|info.Mode().Perm()&0o011)
+	}
+	if err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(s.Dir)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), newPrefix) || strings.HasPrefix(e.Name(), oldPrefix) {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(s.Dir, e.Name())))
+			continue
+		}
+		s.found(e.Name())
+	}
+	return err
 }
 
 // Path is the tree of a layer, if it is there.
@@ -132,48 +149,14 @@ func (s *Store) Path(diffID string) (string, bool) {
 		return "", false
 	}
 	s.mu.Lock()
-	going := s.going[digits]
+	l, there := s.trees[digits]
 	s.mu.Unlock()
-	if going != nil {
+	if !there {
 		return "", false
 	}
-	path := filepath.Join(s.Dir, digits, treeName)
+	path := filepath.Join(s.Dir, l.name, treeName)
 	info, err := os.Lstat(path)
 	return path, err == nil && info.IsDir()
-}
-
-// Use keeps a layer from being removed until release is called, and returns its tree. Its error is ErrAbsent if there
-// is none.
-func (s *Store) Use(diffID string) (path string, release func(), err error) {
-	digits, err := digitsOf(diffID)
-	if err != nil {
-		return "", nil, err
-	}
-	release, going := s.use(digits)
-	if going == nil {
-		if path, ok := s.Path(diffID); ok {
-			return path, release, nil
-		}
-		release()
-	}
-	return "", nil, fmt.Errorf("%s: %w", diffID, ErrAbsent)
-}
-
-// use counts a use of a layer, unless it is being removed: then it returns what is closed when that has ended.
-func (s *Store) use(digits string) (release func(), going <-chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if going := s.going[digits]; going != nil {
-		return nil, going
-	}
-	s.used[digits]++
-	return sync.OnceFunc(func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.used[digits]--; s.used[digits] == 0 {
-			delete(s.used, digits)
-		}
-	}), nil
 }
 
 // Whiteouts are the paths that the layer with this tree hides of all layers below it, in order, each without a slash
@@ -189,77 +172,6 @@ func Whiteouts(path string) ([]string, error) {
 	return strings.Split(strings.TrimSuffix(string(data), "\x00"), "\x00"), nil
 }
 
-// Keep removes all layers but those that are named, used, or being added.
-func (s *Store) Keep(diffIDs []string) error {
-	keep := map[string]bool{}
-	for _, id := range diffIDs {
-		digits, err := digitsOf(id)
-		if err != nil {
-			return err
-		}
-		keep[digits] = true
-	}
-	entries, err := os.ReadDir(s.Dir)
-	if err != nil {
-		return fmt.Errorf("layers: %w", err)
-	}
-	for _, e := range entries {
-		digits := e.Name()
-		if keep[digits] || !isDigits(digits) || !s.goes(digits) {
-			continue
-		}
-		if err := s.remove(digits); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Remove removes a layer, unless it is used.
-func (s *Store) Remove(diffID string) error {
-	digits, err := digitsOf(diffID)
-	if err != nil || !s.goes(digits) {
-		return err
-	}
-	return s.remove(digits)
-}
-
-// goes marks a layer as one that is being removed, unless it is used, or is marked already.
-func (s *Store) goes(digits string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.used[digits] > 0 || s.going[digits] != nil {
-		return false
-	}
-	s.going[digits] = make(chan struct{})
-	return true
-}
-
-// remove removes a layer. It loses its name first: what a crash leaves of it has none.
-func (s *Store) remove(digits string) error {
-	defer func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		close(s.going[digits])
-		delete(s.going, digits)
-	}()
-	old := filepath.Join(s.Dir, oldPrefix+digits)
-	err := os.RemoveAll(old) // of a removal that failed
-	if err == nil {
-		err = s.Around.Do(durable.Rename, func() error { return os.Rename(filepath.Join(s.Dir, digits), old) })
-	}
-	if err == nil {
-		err = s.Around.Do(durable.SyncDir, func() error { return durable.SettleDir(s.Dir) })
-	}
-	if err == nil {
-		err = s.Around.Do(durable.Delete, func() error { return os.RemoveAll(old) })
-	}
-	if err != nil {
-		return fmt.Errorf("remove a layer: %w", err)
-	}
-	return nil
-}
-
 // Add unpacks a layer, and returns its tree, which whoever needs it then Uses. A layer that is there is not read again.
 // After an error there is nothing of it; one exception: if only the last flush failed, it is there, and may be gone
 // after a power cut.
@@ -271,34 +183,30 @@ func (s *Store) Add(ctx context.Context, blob io.Reader, want Ref) (path string,
 	if _, err := digitsOf(want.Digest); err != nil {
 		return "", err
 	}
-	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
-	case <-ctx.Done():
-		return "", ctx.Err()
-	}
-	release, going := s.use(digits)
-	for going != nil {
-		select {
-		case <-going:
-			release, going = s.use(digits)
-		case <-ctx.Done():
-			return "", ctx.Err()
-		}
-	}
-	defer release()
 	if path, ok := s.Path(want.DiffID); ok {
 		return path, nil
 	}
-	temp := filepath.Join(s.Dir, newPrefix+digits)
+	name := digits
+	for s.old[name].name != "" { // nobody else changes old now
+		name += ".1"
+	}
+	temp := filepath.Join(s.Dir, newPrefix+name)
 	if err := s.fill(ctx, temp, blob, want); err != nil {
 		// No defer: a panic of a test's seam leaves the disk as a crash would.
+		err = s.full(err, temp)
 		return "", errors.Join(fmt.Errorf("unpack %s: %w", want.DiffID, err), os.RemoveAll(temp))
 	}
-	final := filepath.Join(s.Dir, digits)
-	if err := s.Around.Do(durable.Rename, func() error { return os.Rename(temp, final) }); err != nil {
+	final := filepath.Join(s.Dir, name)
+	err = os.RemoveAll(final) // what is there has no tree
+	if err == nil {
+		err = s.Around.Do(durable.Rename, func() error { return os.Rename(temp, final) })
+	}
+	if err != nil {
 		return "", errors.Join(fmt.Errorf("unpack %s: %w", want.DiffID, err), os.RemoveAll(temp))
 	}
+	s.mu.Lock()
+	s.trees[digits] = placed{name, map[string]bool{}}
+	s.mu.Unlock()
 	if err := s.Around.Do(durable.SyncDir, func() error { return durable.SettleDir(s.Dir) }); err != nil {
 		return "", fmt.Errorf("unpack %s: %w", want.DiffID, err)
 	}

@@ -98,58 +98,6 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestKeep: of all layers those are left that are named or used; what another has put there is not touched.
-func TestKeep(t *testing.T) {
-	s, _ := open(t)
-	_, a := add(t, s, file("a", ""))
-	b, bRef := add(t, s, file("b", ""))
-	_, c := add(t, s, dir("d"), file("d/c", "").with(0o555))
-	if err := os.WriteFile(filepath.Join(s.Dir, "mine"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	used, release, err := s.Use(bRef.DiffID)
-	if err != nil || used != b {
-		t.Fatal(used, err)
-	}
-	_, again, err := s.Use(bRef.DiffID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	there := func() (out string) {
-		for _, r := range []Ref{a, bRef, c} {
-			if path, ok := s.Path(r.DiffID); ok {
-				out += listing(t, path)
-			}
-		}
-		return out
-	}
-	steps := []struct {
-		do   func()
-		keep []string
-		want string
-	}{
-		{func() {}, []string{a.DiffID, c.DiffID}, "-r--r--r-- a \n-r--r--r-- b \ndrwxr-xr-x d\n-r-xr-xr-x d/c \n"},
-		{func() {}, []string{a.DiffID}, "-r--r--r-- a \n-r--r--r-- b \n"},
-		{func() { release(); release() }, nil, "-r--r--r-- b \n"},
-		{again, nil, ""},
-	}
-	for i, step := range steps {
-		step.do()
-		if err := s.Keep(step.keep); err != nil || there() != step.want {
-			t.Errorf("step %d: %v\n%s", i, err, there())
-		}
-	}
-	if _, _, err := s.Use(bRef.DiffID); !errors.Is(err, ErrAbsent) {
-		t.Error(err)
-	}
-	if got := listing(t, s.Dir); got != "-rw------- mine \n" {
-		t.Errorf("left\n%s", got)
-	}
-	if err := s.Keep([]string{"sha256:../x"}); err == nil {
-		t.Error("a digest that is a path")
-	}
-}
-
 // TestIsNotReadAgain: a layer that is there, by another blob with the same content too.
 func TestIsNotReadAgain(t *testing.T) {
 	s, _ := open(t)
@@ -177,8 +125,7 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// TestReaderFails: that is the reader's error, not one of the layer. A call that is given up ends, also while another
-// one has the turn.
+// TestReaderFails: that is the reader's error, not one of the layer. A call that is given up ends.
 func TestReaderFails(t *testing.T) {
 	s, outside := open(t)
 	blob, ref := layer(file("a", strings.Repeat("content", 1000)))
@@ -203,14 +150,6 @@ func TestReaderFails(t *testing.T) {
 		done <- err
 	}()
 	<-entered
-	late, stop := context.WithCancel(t.Context())
-	stop()
-	if _, err := s.Add(late, bytes.NewReader(blob), ref); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	if err := s.Keep(nil); err != nil { // what is being added stays
-		t.Error(err)
-	}
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) || errors.Is(err, ErrRefused) {
 		t.Error(err)

@@ -106,9 +106,13 @@ func (u *unpacker) entry(h header, content io.Reader) error {
 			return err
 		}
 	}
-	switch h.kind {
-	case typeDir:
+	if h.kind == typeDir {
 		return u.mkdir(name)
+	}
+	if err := u.take(h.size); err != nil {
+		return err
+	}
+	switch h.kind {
 	case typeSymlink:
 		if h.link == "" {
 			return errors.New("a symbolic link to nothing")
@@ -181,11 +185,14 @@ func (u *unpacker) hide(dir, base string, kind byte) error {
 		return fmt.Errorf("more than %d whiteouts, or %d bytes of them", u.limits.Whiteouts, whiteoutBytes)
 	}
 	u.hidden = append(u.hidden, name)
-	return nil
+	return u.take(0)
 }
 
 // mkdir makes a directory in which the agent alone may write.
 func (u *unpacker) mkdir(name string) error {
+	if err := u.take(0); err != nil {
+		return err
+	}
 	if err := u.root.Mkdir(name, 0o700); err != nil {
 		return err
 	}

@@ -94,6 +94,7 @@ func (m *Manager) perform(s *slot, e supervise.Effect) func() supervise.Event {
 		}
 	case supervise.Forget:
 		m.paths.Delete(e.ID)
+		m.cfg.Resources.Free(e.ID)
 		m.release(e.ID, keep.Exited)
 		return func() supervise.Event { return nil }
 	}
@@ -111,7 +112,7 @@ func (m *Manager) start(run keep.Run, e supervise.Run) supervise.Event {
 		if refused = m.unsigned(e.Config); refused != nil {
 			return nil
 		}
-		if refused = m.whole(e.Config); refused != nil {
+		if refused = m.useTrees(e.ID, e.Config); refused != nil {
 			return nil
 		}
 		if refused = m.setRight(run.Dir, e.Config); refused != nil {
@@ -119,6 +120,7 @@ func (m *Manager) start(run keep.Run, e supervise.Run) supervise.Event {
 			return nil
 		}
 		run := run
+		run.Confine = m.confine(run.Dir, e.Config)
 		if e.Of != "" {
 			of, err := k.Get(m.work, e.Of)
 			if err != nil && !unknown(err) {
@@ -178,8 +180,8 @@ func (m *Manager) unsigned(c workload.Config) error {
 	return nil
 }
 
-// whole sees to it that the trees of a configuration are as they were made.
-func (m *Manager) whole(c workload.Config) error {
+// useTrees sees to it that the trees of a configuration are as they were made, for a run.
+func (m *Manager) useTrees(run string, c workload.Config) error {
 	looked := map[string]bool{} // trees: that of an item is the resource of each of its hooks
 	for _, name := range slices.Sorted(maps.Keys(c.Resources)) {
 		a := c.Resources[name]
@@ -189,7 +191,7 @@ func (m *Manager) whole(c workload.Config) error {
 			}
 			looked[u.DiffID] = true
 		}
-		if err := m.cfg.Resources.Whole(m.work, a); err != nil {
+		if err := m.cfg.Resources.Use(m.work, run, a); err != nil {
 			return fmt.Errorf("the resource %.64q: %w", name, err)
 		}
 	}
@@ -219,7 +221,7 @@ func (m *Manager) answered(id string, st keep.Status, err error) supervise.Event
 func (m *Manager) run(service string, e supervise.Run) keep.Run {
 	dir := m.dir(service, e.Dir)
 	r := keep.Run{ID: e.ID, Slot: service, Argv: []string{filepath.Join(dir, e.Hook)}, Dir: dir,
-		Env: environment(e, dir), MaxExecution: e.Max, StopGrace: m.cfg.Rules.Grace, Confine: m.confine(dir, e.Config),
+		Env: environment(e, dir), MaxExecution: e.Max, StopGrace: m.cfg.Rules.Grace,
 		Log: keep.Log{Path: m.hookLog(service, e.Hook), Bytes: 64 << 10, Files: 2}}
 	if e.Hook == workload.HookStart {
 		r.Log = keep.Log{Path: m.logPath(service), Bytes: m.cfg.LogBytes, Files: m.cfg.LogFiles}

@@ -103,7 +103,11 @@ func sound(data []byte) http.HandlerFunc {
 // store is a fetch.Store as the manager wants it.
 type store struct{ *fetch.Store }
 
-func (store) Whole(context.Context, workload.Artifact) error { return nil }
+func (store) Use(context.Context, string, workload.Artifact) error { return nil }
+func (store) Free(string)                                          {}
+
+func (store) Used(string, map[string]workload.Artifact) {}
+func (store) Outdated(string) string                    { return "" }
 
 func (s store) Look(a workload.Artifact) Resource {
 	st := s.Status(a)

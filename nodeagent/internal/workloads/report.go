@@ -40,6 +40,10 @@ func (m *Manager) damage(r *wire.WorkloadSlot, s *slot) {
 	if p == nil || p.Done {
 		return
 	}
+	if id := m.cfg.Resources.Outdated(p.Run); id != "" && r.Error == nil {
+		r.Error = wire.New(wire.CodeHashMismatch, "/resources",
+			"the tree "+id+" was damaged, and what runs has it until it is restarted")
+	}
 	for _, name := range slices.Sorted(maps.Keys(p.Config.Resources)) {
 		at := m.cfg.Resources.Look(p.Config.Resources[name])
 		if at.State == "" || at.Err == nil {

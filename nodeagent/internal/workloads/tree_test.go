@@ -1,12 +1,15 @@
 package workloads
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"tandem.internal/nodeagent/internal/keep"
+	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
 
@@ -39,7 +42,7 @@ func TestOneLookAtATree(t *testing.T) {
 		c.Resources[name] = workload.Artifact{UUID: "web/" + name, Unpack: &workload.Unpack{DiffID: "x", Size: 1}}
 	}
 	c.Resources["other"] = workload.Artifact{UUID: "other", Unpack: &workload.Unpack{DiffID: "y", Size: 1}}
-	if err := m.Manager.whole(c); err != nil {
+	if err := m.Manager.useTrees("run", c); err != nil {
 		t.Fatal(err)
 	}
 	w.lock(func() {
@@ -67,4 +70,92 @@ func TestRoomOfATree(t *testing.T) {
 		!slices.Equal(room.Known, []string{"/store/copies", "/store/copies/layers"}) {
 		t.Errorf("%+v", room)
 	}
+}
+
+// uses is a store of resources that knows which runs have a tree.
+type uses struct {
+	*world
+	wanted bool     // something was, in the life of this agent
+	used   []string // runs with the tree
+	seen   int      // runs that were to be started with it
+}
+
+func (u *uses) Free(run string) {
+	u.lock(func() { u.used = slices.DeleteFunc(u.used, func(o string) bool { return o == run }) })
+}
+
+func (u *uses) Used(run string, all map[string]workload.Artifact) {
+	u.lock(func() {
+		if all["layer"].Unpack != nil {
+			u.used = append(u.used, run)
+		}
+		if u.wanted {
+			u.t.Errorf("something was wanted, and then %s has had a tree", run)
+		}
+	})
+}
+
+func (u *uses) Want(all []workload.Artifact) {
+	u.lock(func() { u.wanted = true })
+	u.world.Want(all)
+}
+
+func (u *uses) Use(ctx context.Context, run string, a workload.Artifact) error {
+	u.lock(func() {
+		if a.Unpack != nil {
+			u.seen, u.used = u.seen+1, append(u.used, run)
+		}
+	})
+	return u.world.Use(ctx, run, a)
+}
+
+// A run has its tree from before it is started until it has ended, also after a restart of the agent: that says so before
+// anything is wanted. What has a damaged tree goes on, and says so until it is started anew.
+func TestRunsHaveTrees(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		u := &uses{world: w}
+		w.fetches = u
+		a := w.agent()
+		c := config("web", "one", "", workload.HookStatus)
+		c.Resources["layer"] = workload.Artifact{UUID: "layer", Unpack: &workload.Unpack{DiffID: "x", Size: 1}}
+		a.Manager.Want([]workload.Config{c, config("db", "one", "")})
+		settled(2 * time.Minute) // with some runs of the status hook
+		have := func() (runs []string) {
+			w.lock(func() {
+				runs = slices.Clone(u.used)
+			})
+			return runs
+		}
+		one := have()
+		if len(one) != 1 || !strings.HasPrefix(one[0], "web.") || u.seen < 3 {
+			t.Fatalf("%v have trees, of %d that were started", one, u.seen)
+		}
+		a.end()
+		w.lock(func() { u.wanted, u.used = false, nil })
+		a = w.agent()
+		settled(time.Second)
+		if again := have(); !slices.Equal(again, one) {
+			t.Errorf("after a restart %v have trees", again)
+		}
+		w.lock(func() { w.outdated = map[string]string{one[0]: "sha256:x"} })
+		w.update()
+		settled(time.Minute)
+		r := w.slot("web")
+		if r.State != wire.WorkloadRunning || r.Error == nil || r.Error.Path != "/resources" ||
+			!strings.Contains(r.Error.Message, "the tree sha256:x was damaged") {
+			t.Errorf("with a damaged tree: %+v, %v", r, r.Error)
+		}
+		w.exit("web", keep.Status{State: keep.Exited})
+		settled(time.Minute)
+		if r, next := w.slot("web"), have(); r.Error != nil || len(next) != 1 || slices.Equal(next, one) {
+			t.Errorf("started anew: %v, %v have trees", r.Error, next)
+		}
+		a.Manager.Want(nil)
+		settled(time.Minute)
+		if left := have(); len(left) > 0 {
+			t.Errorf("%v have trees", left)
+		}
+		a.end()
+	})
 }

@@ -93,9 +93,11 @@ func (m *Manager) add(d supervise.Durable) {
 	for _, p := range s.state.Places() {
 		if p.Run != "" {
 			m.paths.Store(p.Run, output{path: m.logPath(s.service)})
+			m.cfg.Resources.Used(p.Run, p.Config.Resources)
 		}
 		if t := p.Task; t != nil && t.Run != "" {
 			m.paths.Store(t.Run, output{path: m.hookLog(s.service, t.Hook)})
+			m.cfg.Resources.Used(t.Run, p.Config.Resources)
 		}
 	}
 	m.tell(s, supervise.Started{})

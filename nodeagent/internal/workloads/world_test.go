@@ -47,21 +47,23 @@ type world struct {
 	forged  map[string]bool   // uuids of resources that no publisher has signed
 	spoiled map[string]bool   // uuids of resources whose trees cannot be made whole
 	looks   map[string]int    // how often these were looked at, by uuid
-	lenient bool              // nobody demands signatures
-	wanted  []workload.Artifact
-	asked   int
-	groups  map[string]bool
-	limits  map[string]map[string]string // constraints, by group and run
-	updates chan struct{}
-	contain Containers             // nil: none are made
-	fetches Resources              // nil: the world has them all but what is missing
-	full    bool                   // the disk of the state file
-	noGroup bool                   // no control group can be made
-	down    bool                   // the keeper is out of reach
-	refuse  map[string]*wire.Error // what the keeper says to an operation
-	hold    map[string]chan struct{}
-	reports []wire.Workloads
-	events  []string
+	// by run: the diff ID of a damaged tree that it has
+	outdated map[string]string
+	lenient  bool // nobody demands signatures
+	wanted   []workload.Artifact
+	asked    int
+	groups   map[string]bool
+	limits   map[string]map[string]string // constraints, by group and run
+	updates  chan struct{}
+	contain  Containers             // nil: none are made
+	fetches  Resources              // nil: the world has them all but what is missing
+	full     bool                   // the disk of the state file
+	noGroup  bool                   // no control group can be made
+	down     bool                   // the keeper is out of reach
+	refuse   map[string]*wire.Error // what the keeper says to an operation
+	hold     map[string]chan struct{}
+	reports  []wire.Workloads
+	events   []string
 
 	point int // seams that were passed
 	at    int // at which of them trouble comes; 0: at none
@@ -222,7 +224,16 @@ func (w *world) update() {
 
 func (w *world) Retry([]workload.Artifact) {}
 
-func (w *world) Whole(_ context.Context, a workload.Artifact) error {
+func (w *world) Free(string) {}
+
+func (w *world) Used(string, map[string]workload.Artifact) {}
+
+func (w *world) Outdated(run string) (id string) {
+	w.lock(func() { id = w.outdated[run] })
+	return id
+}
+
+func (w *world) Use(_ context.Context, _ string, a workload.Artifact) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.looks[a.UUID]++

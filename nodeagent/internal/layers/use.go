@@ -1,0 +1,70 @@
+package layers
+
+import (
+	"context"
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"tandem.internal/shared/workload"
+)
+
+// Used says that a run of before the agent was started has trees: it is told before anything is wanted.
+func (s *Store) Used(run string, all map[string]workload.Artifact) {
+	for name := range all {
+		if u := all[name].Unpack; u != nil {
+			_, _ = s.trees.Use(u.DiffID, run, true) // it may have gone
+		}
+	}
+}
+
+// Free says that a run has ended: what nobody else has may go.
+func (s *Store) Free(run string) {
+	s.trees.Leave(run)
+	s.mu.Lock()
+	s.sweep = s.sweep || s.order != nil // nil: it is not known yet what is wanted
+	s.mu.Unlock()
+	notify(s.poke)
+}
+
+// Outdated is the diff ID of a tree that a run has, and that was found damaged: another one is in its place, or will be.
+// "": there is none.
+func (s *Store) Outdated(run string) string { return s.trees.Old(run) }
+
+// Use sees to it that the tree of an artifact is as it was made, and keeps it for a run that is to start. In the place
+// of a damaged one it makes another, or says why it cannot.
+func (s *Store) Use(ctx context.Context, run string, a workload.Artifact) error {
+	if a.Unpack == nil || s.uses(run, a, false) {
+		return nil
+	}
+	if !s.take(ctx) {
+		return ctx.Err()
+	}
+	defer func() { <-s.turn }()
+	if s.uses(run, a, true) { // or somebody has made it meanwhile
+		return nil
+	}
+	id := a.Unpack.DiffID
+	s.cfg.Log.Warn("a tree is not as it was made; another one is made", zap.String("diffId", id))
+	s.mu.Lock()
+	if l := s.layers[id]; l != nil {
+		l.sound, l.looked = false, true
+	}
+	s.mu.Unlock()
+	s.advance(ctx, run, id)
+	if s.uses(run, a, false) {
+		return nil
+	}
+	notify(s.updates)
+	r := s.Look(a)
+	if r.Err != nil {
+		r.State = r.Err.Message
+	}
+	return fmt.Errorf("its tree is damaged, and cannot be made anew: %s", r.State)
+}
+
+// uses has a run use a tree, and reports whether that is as it was made.
+func (s *Store) uses(run string, a workload.Artifact, thorough bool) bool {
+	at, err := s.trees.Use(a.Unpack.DiffID, run, false)
+	return err == nil && s.intact(a.Unpack.DiffID, at, thorough)
+}

@@ -1,0 +1,160 @@
+package tree
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"tandem.internal/shared/durable"
+)
+
+// maxUsers bounds the file of who uses a tree, in bytes.
+const maxUsers = 4 << 20
+
+// found takes in a directory that is there when the store is opened.
+func (s *Store) found(name string) {
+	digits, _, _ := strings.Cut(name, ".")
+	if !isDigits(digits) {
+		return
+	}
+	data, err := durable.ReadFile(filepath.Join(s.Dir, name, usersName), maxUsers)
+	l := placed{name, map[string]bool{}}
+	for _, by := range strings.Fields(string(data)) {
+		l.users[by] = false
+	}
+	if _, there := s.trees[digits]; there || !errors.Is(err, fs.ErrNotExist) {
+		s.old[name] = l
+		return
+	}
+	s.trees[digits] = l
+}
+
+// Use keeps the tree of a layer, as it is now, for somebody, until Leave. Who has used it since before the store was
+// opened says so before the first Keep, and has the tree of then. Its error is ErrAbsent if there is none.
+func (s *Store) Use(diffID, by string, since bool) (path string, err error) {
+	digits := strings.TrimPrefix(diffID, scheme)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, there := s.trees[digits]
+	for _, old := range s.old {
+		if _, was := old.users[by]; !was || !strings.HasPrefix(old.name, digits) {
+			continue
+		}
+		if delete(old.users, by); since {
+			l, there = old, true
+		}
+	}
+	if !there {
+		return "", ErrAbsent
+	}
+	l.users[by] = true
+	return filepath.Join(s.Dir, l.name, treeName), nil
+}
+
+// Leave says that somebody uses no layer any more.
+func (s *Store) Leave(by string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.trees {
+		delete(l.users, by)
+	}
+	for _, l := range s.old {
+		delete(l.users, by)
+	}
+}
+
+// Old is the diff ID of a layer of which somebody uses a tree that was set aside; "": there is none.
+func (s *Store) Old(by string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.old {
+		if l.users[by] {
+			return scheme + l.name[:2*sha256.Size]
+		}
+	}
+	return ""
+}
+
+// Keep removes all layers but those that are named or used, and what was set aside and is not used any more.
+func (s *Store) Keep(diffIDs []string) error {
+	keep := map[string]bool{}
+	for _, id := range diffIDs {
+		keep[strings.TrimPrefix(id, scheme)] = true
+	}
+	var gone []string
+	s.mu.Lock()
+	for digits, l := range s.trees {
+		if !keep[digits] && len(l.users) == 0 {
+			delete(s.trees, digits)
+			s.old[l.name] = l
+		}
+	}
+	for name, l := range s.old {
+		used := false
+		for _, is := range l.users {
+			used = used || is
+		}
+		if !used {
+			gone = append(gone, name)
+		}
+	}
+	s.mu.Unlock()
+	for _, name := range gone {
+		if err := s.remove(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Remove has a layer not be there any more. Its tree goes, unless others than but use it: then it is set aside.
+func (s *Store) Remove(diffID, but string) error {
+	digits := strings.TrimPrefix(diffID, scheme)
+	s.mu.Lock()
+	l, there := s.trees[digits]
+	delete(l.users, but)
+	text := ""
+	for by := range l.users {
+		text += by + "\n"
+	}
+	var err error
+	if text != "" {
+		err = durable.WriteFile(filepath.Join(s.Dir, l.name, usersName), []byte(text), 0o600, nil)
+	}
+	if there && err == nil {
+		delete(s.trees, digits)
+		s.old[l.name] = l
+	}
+	s.mu.Unlock()
+	if !there || text != "" {
+		return err
+	}
+	return s.remove(l.name)
+}
+
+// remove removes what was set aside. It loses its name first: what a crash leaves of it has none. After an error Keep
+// tries it again.
+func (s *Store) remove(name string) error {
+	old := filepath.Join(s.Dir, oldPrefix+name)
+	err := os.RemoveAll(old) // of a removal that failed
+	if err == nil {
+		err = s.Around.Do(durable.Rename, func() error { return os.Rename(filepath.Join(s.Dir, name), old) })
+	}
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = s.Around.Do(durable.SyncDir, func() error { return durable.SettleDir(s.Dir) })
+	}
+	if err == nil {
+		err = s.Around.Do(durable.Delete, func() error { return os.RemoveAll(old) })
+	}
+	if err != nil {
+		return fmt.Errorf("remove a layer: %w", err)
+	}
+	s.mu.Lock()
+	delete(s.old, name)
+	s.mu.Unlock()
+	return nil
+}
