@@ -4,8 +4,8 @@
 //
 // It guarantees: a tree that Look shows is whole, and nobody but the agent can write it; room for what an archive takes
 // is reserved before that is fetched; a tree goes when no configuration on the node has it any more, and not before it
-// is known what is wanted; one that is not as it was made is noticed before a hook starts, and made anew, beside the one
-// that runs of before have: that stays for them. It must not know how archives come.
+// is known what is wanted; one that is not as it was made is noticed before a hook starts, and made anew, beside the
+// one that runs of before have: that stays for them. It must not know how archives come.
 package layers
 
 import (

@@ -27,8 +27,8 @@ func (s *Store) Free(run string) {
 	notify(s.poke)
 }
 
-// Outdated is the diff ID of a tree that a run has, and that was found damaged: another one is in its place, or will be.
-// "": there is none.
+// Outdated is the directory of a tree that a run has, and that was found damaged: another one is in its place, or will
+// be. "": there is none.
 func (s *Store) Outdated(run string) string { return s.trees.Old(run) }
 
 // Use sees to it that the tree of an artifact is as it was made, and keeps it for a run that is to start. In the place

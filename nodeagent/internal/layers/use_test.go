@@ -77,7 +77,7 @@ func TestDamagedInUse(t *testing.T) {
 			still := func(want map[string]bool) {
 				t.Helper()
 				for run, yes := range want {
-					if (s.Outdated(run) == a.Unpack.DiffID) != yes {
+					if (s.Outdated(run) == filepath.Base(filepath.Dir(old))) != yes {
 						t.Errorf("restart %v: %s has the damaged one: %v", restart, run, !yes)
 					}
 				}

@@ -103,8 +103,8 @@ func TestFaultAtEveryStep(t *testing.T) {
 	}
 }
 
-// TestFaultInRemoval: the layer is there no more, and after the next start whole, or nothing of it; and it can be added,
-// and removed again.
+// TestFaultInRemoval: the layer is there no more, and after the next start whole, or nothing of it; and it can be
+// added, and removed again.
 func TestFaultInRemoval(t *testing.T) {
 	removing := func(s *Store) error {
 		around := s.Around

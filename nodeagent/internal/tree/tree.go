@@ -80,8 +80,8 @@ var (
 	ErrAbsent = errors.New("the layer is not there")
 )
 
-// Store is a directory of trees. Its methods may be called at the same time, but for Add, Keep and Remove: one after the
-// other.
+// Store is a directory of trees. Its methods may be called at the same time, but for Add, Keep and Remove: one after
+// the other.
 type Store struct {
 	Dir    string
 	Limits Limits
@@ -98,9 +98,9 @@ type placed struct {
 	users map[string]bool // who uses it; false: has used it before the store was opened, and may be gone
 }
 
-// Names in the directory: HEX/tree is a layer's tree, HEX/whiteouts what it hides; HEX.1, HEX.1.1 and so on are those that took
-// the place of one that was set aside, and HEX/users, by line, is who used that then. What begins with a dot is on its
-// way in or out; after a crash Open removes it.
+// Names in the directory: HEX/tree is a layer's tree, HEX/whiteouts what it hides; HEX.1, HEX.1.1 and so on are those
+// that took the place of one that was set aside, and HEX/users, by line, is who used that then. What begins with a dot
+// is on its way in or out; after a crash Open removes it.
 const (
 	treeName      = "tree"
 	whiteoutsName = "whiteouts"

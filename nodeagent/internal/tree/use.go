@@ -1,7 +1,6 @@
 package tree
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -39,16 +38,16 @@ func (s *Store) Use(diffID, by string, since bool) (path string, err error) {
 	digits := strings.TrimPrefix(diffID, scheme)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l, there := s.trees[digits]
-	for _, old := range s.old {
-		if _, was := old.users[by]; !was || !strings.HasPrefix(old.name, digits) {
-			continue
-		}
-		if delete(old.users, by); since {
-			l, there = old, true
+	l := s.trees[digits]
+	for name, old := range s.old {
+		if _, was := old.users[by]; was && strings.HasPrefix(name, digits) {
+			delete(old.users, by)
+			if since {
+				l = old
+			}
 		}
 	}
-	if !there {
+	if l.users == nil {
 		return "", ErrAbsent
 	}
 	l.users[by] = true
@@ -67,13 +66,13 @@ func (s *Store) Leave(by string) {
 	}
 }
 
-// Old is the diff ID of a layer of which somebody uses a tree that was set aside; "": there is none.
+// Old is the directory of a tree that was set aside, and that somebody uses; "": there is none.
 func (s *Store) Old(by string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, l := range s.old {
+	for name, l := range s.old {
 		if l.users[by] {
-			return scheme + l.name[:2*sha256.Size]
+			return name
 		}
 	}
 	return ""

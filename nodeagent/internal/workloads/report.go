@@ -40,9 +40,9 @@ func (m *Manager) damage(r *wire.WorkloadSlot, s *slot) {
 	if p == nil || p.Done {
 		return
 	}
-	if id := m.cfg.Resources.Outdated(p.Run); id != "" && r.Error == nil {
+	if dir := m.cfg.Resources.Outdated(p.Run); dir != "" && r.Error == nil {
 		r.Error = wire.New(wire.CodeHashMismatch, "/resources",
-			"the tree "+id+" was damaged, and what runs has it until it is restarted")
+			"the tree layers/"+dir+" was damaged, and what runs has it until it is restarted")
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Config.Resources)) {
 		at := m.cfg.Resources.Look(p.Config.Resources[name])

@@ -109,8 +109,8 @@ func (u *uses) Use(ctx context.Context, run string, a workload.Artifact) error {
 	return u.world.Use(ctx, run, a)
 }
 
-// A run has its tree from before it is started until it has ended, also after a restart of the agent: that says so before
-// anything is wanted. What has a damaged tree goes on, and says so until it is started anew.
+// A run has its tree from before it is started until it has ended, also after a restart of the agent: that says so
+// before anything is wanted. What has a damaged tree goes on, and says so until it is started anew.
 func TestRunsHaveTrees(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -138,12 +138,12 @@ func TestRunsHaveTrees(t *testing.T) {
 		if again := have(); !slices.Equal(again, one) {
 			t.Errorf("after a restart %v have trees", again)
 		}
-		w.lock(func() { w.outdated = map[string]string{one[0]: "sha256:x"} })
+		w.lock(func() { w.outdated = map[string]string{one[0]: "ab12"} })
 		w.update()
 		settled(time.Minute)
 		r := w.slot("web")
 		if r.State != wire.WorkloadRunning || r.Error == nil || r.Error.Path != "/resources" ||
-			!strings.Contains(r.Error.Message, "the tree sha256:x was damaged") {
+			!strings.Contains(r.Error.Message, "the tree layers/ab12 was damaged") {
 			t.Errorf("with a damaged tree: %+v, %v", r, r.Error)
 		}
 		w.exit("web", keep.Status{State: keep.Exited})

@@ -47,7 +47,7 @@ type world struct {
 	forged  map[string]bool   // uuids of resources that no publisher has signed
 	spoiled map[string]bool   // uuids of resources whose trees cannot be made whole
 	looks   map[string]int    // how often these were looked at, by uuid
-	// by run: the diff ID of a damaged tree that it has
+	// by run: the directory of a damaged tree that it has
 	outdated map[string]string
 	lenient  bool // nobody demands signatures
 	wanted   []workload.Artifact
@@ -228,9 +228,9 @@ func (w *world) Free(string) {}
 
 func (w *world) Used(string, map[string]workload.Artifact) {}
 
-func (w *world) Outdated(run string) (id string) {
-	w.lock(func() { id = w.outdated[run] })
-	return id
+func (w *world) Outdated(run string) (dir string) {
+	w.lock(func() { dir = w.outdated[run] })
+	return dir
 }
 
 func (w *world) Use(_ context.Context, _ string, a workload.Artifact) error {
