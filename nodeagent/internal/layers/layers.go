@@ -67,7 +67,7 @@ type Store struct {
 	layers map[string]*layer // that are wanted, by diff ID
 	order  []string          // of them: as they are wanted; nil: nobody has said yet
 	sweep  bool              // there may be trees that are not wanted
-	needs  map[string]int64  // bytes that archives take at least, by checksum: so many they had, and it was not enough
+	needs  map[string]int64  // bytes that archives take at least, by checksum: so many was not enough; 0: not known
 }
 
 // layer is a tree that is wanted.
@@ -103,9 +103,7 @@ func (s *Store) Want(all []workload.Artifact) {
 		if a.Unpack == nil {
 			continue
 		}
-		if need := needs[a.Verification.Checksum]; need > 0 {
-			s.needs[a.Verification.Checksum] = need
-		}
+		s.needs[a.Verification.Checksum] = needs[a.Verification.Checksum]
 		id := a.Unpack.DiffID
 		l := s.layers[id]
 		if l == nil {
@@ -342,16 +340,13 @@ func (s *Store) settle(id string, from []workload.Artifact, err error) {
 		case errors.Is(err, tree.ErrRefused):
 			l.err, l.refused = why(err), append(slices.Clone(l.refused), from...)
 		default:
-			l.err, l.next = why(err), s.cfg.Now().Add(pause(l.failed))
+			l.err, l.next = why(err), s.cfg.Now().Add(min(again<<min(l.failed, doublets), longest))
 			l.failed++
 		}
 	}
 	s.mu.Unlock()
 	notify(s.updates)
 }
-
-// pause is how long is waited after so many attempts in a row that failed.
-func pause(failed int) time.Duration { return min(again<<min(failed, doublets), longest) }
 
 // why is an error of a tree as the node tells it.
 func why(err error) *wire.Error {

@@ -128,7 +128,7 @@ func (s *Store) intact(id, at string, thorough bool) bool {
 	}
 	// text is of before it was read: what was changed since is noticed the next time.
 	if err := s.prints(at, text, content, from); err != nil {
-		s.cfg.Log.Warn("it cannot be written down how a tree is; all of it is read again", zap.Error(err))
+		s.cfg.Log.Warn("the print of a tree cannot be written; it is read again", zap.Error(err))
 	}
 	return true
 }

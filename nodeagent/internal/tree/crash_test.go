@@ -132,7 +132,8 @@ func TestFaultInRemoval(t *testing.T) {
 						s = reopen(t, s.Dir)
 					}
 					path, ok := s.Path(ref.DiffID)
-					if there := step == durable.Rename && !does && restart; ok != there || ok && listing(t, path) != content {
+					there := step == durable.Rename && !does && restart
+					if ok != there || ok && listing(t, path) != content {
 						t.Errorf("%d %s, done %v, crash %v: there %v", at, step, does, crashes, ok)
 					}
 					if restart && !ok && listing(t, s.Dir) != "" {

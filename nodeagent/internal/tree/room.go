@@ -13,23 +13,18 @@ func (s *Store) full(err error, root string) error {
 		return err
 	}
 	taken := int64(0)
-	if werr := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
-		taken += allocated(path)
+	err = errors.Join(err, filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+		var st syscall.Stat_t
+		if err == nil {
+			err = syscall.Lstat(path, &st)
+		}
+		if st.Nlink == 1 || st.Mode&syscall.S_IFMT == syscall.S_IFDIR { // else it may have been counted
+			taken += st.Blocks * 512
+		}
 		return err
-	}); werr != nil {
-		return errors.Join(err, werr)
-	}
+	}))
 	s.Limits.Full(taken)
 	return err
-}
-
-// allocated are the bytes that a file has on the disk, as far as they are known; of one with several names: none.
-func allocated(path string) int64 {
-	var st syscall.Stat_t
-	if err := syscall.Lstat(path, &st); err != nil || st.Nlink > 1 && st.Mode&syscall.S_IFMT != syscall.S_IFDIR {
-		return 0
-	}
-	return st.Blocks * 512
 }
 
 // What an entry takes on the disk at most, in the file systems of nodes, beside what is in it.

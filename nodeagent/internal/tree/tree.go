@@ -47,7 +47,7 @@ type Limits struct {
 	// Room is asked for bytes on the disk before they are taken: for each entry 4.5 KiB, and what is in it, rounded up
 	// to blocks of 4 KiB. Its error is an ENOSPC. Nil: nobody is.
 	Room func(bytes int64) error
-	// Full is told how many bytes a layer has taken when there was no room for more. Nil: nobody is.
+	// Full is told how many bytes at least a layer has taken when there was no room for more. Nil: nobody is.
 	Full func(taken int64)
 }
 

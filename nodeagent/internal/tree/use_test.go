@@ -173,9 +173,9 @@ func TestTreeGone(t *testing.T) {
 	}
 }
 
-// TestRoom: whatever entries an archive has, no more of the disk is taken than was asked for before; and without room
-// nothing is left.
-func TestRoom(t *testing.T) {
+// TestRoomIsAskedFor: whatever entries an archive has, no more of the disk is taken than was asked for before; and
+// without room nothing is left.
+func TestRoomIsAskedFor(t *testing.T) {
 	many := func(each func(name string) item) (all []item) {
 		for i := range 120 {
 			all = append(all, each("a/"+strings.Repeat("x", i%70)+string(rune('a'+i%26))+strings.Repeat("y", i/26)))
@@ -190,7 +190,7 @@ func TestRoom(t *testing.T) {
 		"files beyond a block":    many(func(n string) item { return file(n, strings.Repeat("x", cluster+1)) }),
 		"symbolic links":          many(func(n string) item { return symlink(n, strings.Repeat("z", 99)) }),
 		"hard links":              append([]item{file("f", "")}, many(func(n string) item { return hard(n, "f") })...),
-		"whiteouts":               many(func(n string) item { return file(strings.ReplaceAll(n, "/", "/.wh.")[2:], "") }),
+		"whiteouts":               many(func(n string) item { return file(".wh."+n[2:], "") }),
 		"one large file":          {file("f", strings.Repeat("x", 1<<20))},
 		"larger than its archive": {{name: "f", body: "x"}},
 	} {
@@ -211,8 +211,9 @@ func TestRoom(t *testing.T) {
 		}
 		used := int64(0)
 		if err := filepath.WalkDir(path, func(at string, _ fs.DirEntry, err error) error {
-			if at != path {
-				used += allocated(at)
+			var st syscall.Stat_t
+			if at != path && syscall.Lstat(at, &st) == nil && (st.Nlink == 1 || st.Mode&syscall.S_IFDIR != 0) {
+				used += st.Blocks * 512
 			}
 			return err
 		}); err != nil {

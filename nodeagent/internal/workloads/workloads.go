@@ -57,8 +57,8 @@ type Resources interface {
 	Want(all []workload.Artifact)
 	Retry(all []workload.Artifact) // what failed is not waited for any longer
 	Look(a workload.Artifact) Resource
-	// Use sees to it that the tree of one that is unpacked is as it was made, for a run that is to be started, and keeps
-	// it for that until Free.
+	// Use sees to it that the tree of one that is unpacked is as it was made, and keeps it for a run that is to be
+	// started, until Free.
 	Use(ctx context.Context, run string, a workload.Artifact) error
 	Free(run string)
 	// Used says before the first Want that a run of before the agent was started has Used them.
