@@ -275,7 +275,7 @@ func TestAdoption(t *testing.T) {
 func TestLogsOfAdopted(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	m := New(Config{Dir: t.TempDir(), Rules: rules, Now: time.Now})
+	m := New(Config{Dir: t.TempDir(), Rules: rules, Resources: newWorld(t), Now: time.Now})
 	m.began, m.work = time.Now(), ctx
 	c := config("web", "one", "", workload.HookStatus)
 	m.add(slotState{Slot: c.Slot, Wanted: &c,
