@@ -178,6 +178,55 @@ func (garbled) Entries(context.Context, view.EntryFilter) ([]view.Entry, error) 
 	return []view.Entry{{Seq: 1, At: apitest.Now, Type: "report", Node: "n", Data: []byte("\xff{garbage")}}, nil
 }
 
+// pages is a core that notes how many bytes of entries it has returned at once.
+type pages struct {
+	*apitest.Rig
+	most int
+}
+
+func (p *pages) Entries(ctx context.Context, f view.EntryFilter) ([]view.Entry, error) {
+	all, err := p.Rig.Entries(ctx, f)
+	size := 0
+	for i := range all {
+		size += len(all[i].Data)
+	}
+	p.most = max(p.most, size)
+	return all, err
+}
+
+// TestLongEntries: however long entries are, all that are asked for are sent, in both directions, and as they come;
+// never are more than some MiB of them in memory.
+func TestLongEntries(t *testing.T) {
+	core := &pages{Rig: apitest.Start(t)}
+	const size, n = 1 << 20, 3*view.EntriesSize>>20 + 1
+	for range n {
+		if err := core.Remark(t.Context(), view.Remark{Text: strings.Repeat("x", size)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := api.New(core, api.Config{Tokens: keys})
+	for query, want := range map[string]int{"": n, "&newest=1": n, "&limit=11": 11, "&newest=1&limit=11": 11,
+		"&follow=1&limit=12": 12, "&after=1&newest=1": n} {
+		w := call(h, "GET", "/v1/events?type=note"+query, "")
+		got := strings.Split(strings.TrimSpace(w.Body.String()), "\n")
+		last := uint64(0)
+		for i, line := range got {
+			var e view.Entry
+			if err := json.Unmarshal([]byte(line), &e); err != nil || e.Type != "note" ||
+				i > 0 && (e.Seq > last) == strings.Contains(query, "newest") {
+				t.Errorf("%s: %v %.200s", query, err, line)
+			}
+			last = e.Seq
+		}
+		if len(got) != want {
+			t.Errorf("%s: %d entries, want %d", query, len(got), want)
+		}
+	}
+	if core.most > view.EntriesSize+2*size {
+		t.Errorf("%d bytes at once", core.most)
+	}
+}
+
 func TestEntriesThatAreNotJSON(t *testing.T) {
 	core := garbled{apitest.Start(t)}
 	h := api.New(core, api.Config{Tokens: keys})

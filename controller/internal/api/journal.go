@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 
@@ -34,9 +35,8 @@ func (a *API) events(w http.ResponseWriter, r *http.Request, in op.EventsIn) err
 		return err
 	}
 	defer release()
-	if f.Limit == 0 {
-		f.Limit = page
-	}
+	left := cmp.Or(in.Limit, page)
+	f.Limit = min(page, left)
 	entries, err := a.entries(r.Context(), f)
 	if err != nil {
 		return err
@@ -45,11 +45,41 @@ func (a *API) events(w http.ResponseWriter, r *http.Request, in op.EventsIn) err
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	for i := 0; i < len(entries) && err == nil; i += page {
-		err = lines(s, entries[i:min(i+page, len(entries))]...)
+	for {
+		err = lines(s, entries...)
+		if left -= len(entries); err != nil || left == 0 || !goOn(&f, entries) {
+			break
+		}
+		f.Limit = min(page, left)
+		if entries, err = a.entries(r.Context(), f); err != nil {
+			break
+		}
 	}
 	s.finish(r.Context(), err)
 	return nil
+}
+
+// goOn makes a filter that of the entries after these; false: there are none.
+func goOn(f *view.EntryFilter, got []view.Entry) bool {
+	if len(got) < f.Limit && !cut(got) {
+		return false
+	}
+	last := got[len(got)-1].Seq
+	if f.Reverse {
+		f.To = last - 1
+		return last > max(f.From, 1)
+	}
+	f.From = last + 1
+	return true
+}
+
+// cut reports whether there may be more entries than were returned, as these have enough bytes.
+func cut(got []view.Entry) bool {
+	size := 0
+	for i := range got {
+		size += len(got[i].Data)
+	}
+	return size >= view.EntriesSize
 }
 
 // follow sends what there is and then what comes, until left entries are sent if that is not
@@ -94,7 +124,7 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request, f view.EntryFilter,
 				return nil
 			}
 		}
-		if len(entries) == f.Limit {
+		if len(entries) == f.Limit || cut(entries) {
 			select {
 			case <-a.stopping.Done():
 				return a.endStream(s, ctx, nil)

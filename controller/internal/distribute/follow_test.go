@@ -121,8 +121,11 @@ func TestDesiredStatusIsFollowed(t *testing.T) {
 		}
 		u.restart()
 		if got := u.desires("d-3", wish(config, "web 1.0.0")); got != "accepted" || n.gets() != "" ||
-			u.entries("accepted")+u.entries("settings") != before {
+			u.entries("accepted")+u.entries("settings") != before+2 {
 			t.Errorf("the same after a restart: %s, %s", got, n.gets())
+		}
+		if got := u.desires("d-2", wish(config, "web 1.0.0")); u.entries("accepted")+u.entries("settings") != before+2 {
+			t.Errorf("what was judged before the restart: %s", got)
 		}
 		u.now("the same", "c-1: web 1.0.0 installed")
 

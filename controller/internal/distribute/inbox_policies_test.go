@@ -97,6 +97,7 @@ func TestInboxPolicies(t *testing.T) {
 		if n := len(c.r.records(record.Refused)); n != 3 {
 			c.t.Errorf("%d refusals in the journal", n)
 		}
+		c.r.whole()
 		before := len(c.r.records())
 		if err := c.r.stop(); err != nil {
 			c.t.Fatal(err)

@@ -27,7 +27,10 @@ type cloudSide struct {
 }
 
 // withCloud is withFaults with a broker outside and a cloud side that may submit.
-func withCloud(t *testing.T, f func(c *cloudSide)) {
+func withCloud(t *testing.T, f func(c *cloudSide)) { withCloudThat(t, false, f) }
+
+// withCloudThat is that of a cloud side that says what runs, or does not.
+func withCloudThat(t *testing.T, steers bool, f func(c *cloudSide)) {
 	key := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, 32))
 	file := filepath.Join(t.TempDir(), "submitters")
 	line := "fleet " + base64.StdEncoding.EncodeToString(key.Public().(ed25519.PublicKey)) +
@@ -35,7 +38,9 @@ func withCloud(t *testing.T, f func(c *cloudSide)) {
 	if err := os.WriteFile(file, []byte(line), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	outside := func(c *Config) { c.Broker, c.Submitters = view.Broker{}, submitter.List{Path: file} }
+	outside := func(c *Config) {
+		c.Broker, c.Submitters, c.Cloud = view.Broker{}, submitter.List{Path: file}, steers
+	}
 	withFaults(t, outside, func(t *testing.T, r *faulty) { f(&cloudSide{t, r, seal.NewSigner(key)}) })
 }
 

@@ -3,6 +3,7 @@ package distribute
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -167,9 +168,13 @@ func (c *Core) compact(ctx context.Context) error {
 	// Which bodies are in use is asked when the journal begins to go through them: from then on it
 	// keeps new ones by itself, and what was accepted before is in the answer.
 	used := sync.OnceValues(func() (map[string]bool, error) { return c.bodiesInUse(ctx, j) })
+	drop, err := c.superseded(ctx, j)
+	if err != nil && !errors.Is(err, journal.ErrDamaged) { // what is damaged may be what would go
+		return err
+	}
 	running := sync.OnceValues(func() (map[string]bool, error) { return c.bodiesRunning(ctx) })
 	done, err := j.Compact(ctx, journal.Policy{
-		KeepRecords: c.cfg.KeepRecords, KeepTypes: keptTypes,
+		KeepRecords: c.cfg.KeepRecords, KeepTypes: keptTypes, Drop: drop,
 		KeepBody: func(h journal.Hash) bool {
 			hash := wire.HashPrefix + hex.EncodeToString(h[:])
 			keep, err := used()
@@ -210,7 +215,9 @@ func (c *Core) bodiesInUse(ctx context.Context, j *journal.Journal) (used map[st
 	}
 	err = j.Scan(journal.Filter{Types: []record.Type{record.Accepted}}, func(r record.Record) error {
 		v, err := record.ParseVerdict(r.Data)
-		used[v.Hash] = true
+		if !v.Nothing {
+			used[v.Hash] = true
+		}
 		return err
 	})
 	return used, err

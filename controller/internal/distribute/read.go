@@ -89,7 +89,8 @@ func (c *Core) Status(ctx context.Context) (view.UnitStatus, error) {
 	return s, err
 }
 
-// Entries returns journal entries. A type that is no record type is an event's own.
+// Entries returns journal entries, fewer than asked for if they have view.EntriesSize bytes. A type that is no record
+// type is an event's own.
 func (c *Core) Entries(ctx context.Context, f view.EntryFilter) ([]view.Entry, error) {
 	j, err := c.reader(ctx)
 	if err != nil {
@@ -98,7 +99,7 @@ func (c *Core) Entries(ctx context.Context, f view.EntryFilter) ([]view.Entry, e
 	if f.Limit <= 0 {
 		f.Limit = 1000
 	}
-	filter := journal.Filter{From: f.From, Node: f.Node, Reverse: f.Reverse}
+	filter := journal.Filter{From: f.From, To: f.To, Node: f.Node, Reverse: f.Reverse}
 	events := map[string]bool{}
 	for _, name := range f.Types {
 		if t, ok := record.ParseType(name); ok {
@@ -123,7 +124,7 @@ func (c *Core) Entries(ctx context.Context, f view.EntryFilter) ([]view.Entry, e
 			filter.Types = []record.Type{record.Event, record.Request, record.Settings}
 		}
 	}
-	all := []view.Entry{}
+	all, size := []view.Entry{}, 0
 	err = j.Scan(filter, func(r record.Record) error {
 		if ofSlot && !aboutSlot(&r, f.Slot) {
 			return ctx.Err()
@@ -136,7 +137,7 @@ func (c *Core) Entries(ctx context.Context, f view.EntryFilter) ([]view.Entry, e
 			e.Data = v
 		}
 		all = append(all, e)
-		if len(all) >= f.Limit {
+		if size += len(e.Data); len(all) >= f.Limit || size >= view.EntriesSize {
 			return journal.ErrStop
 		}
 		return ctx.Err()

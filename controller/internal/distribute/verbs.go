@@ -113,7 +113,8 @@ func acceptedAs(history []view.Version, version string) (view.Version, error) {
 			return v, nil
 		}
 	}
-	return view.Version{}, wire.New(wire.CodeNotFound, "", fmt.Sprintf("version %.100q was never accepted", version))
+	return view.Version{}, wire.New(wire.CodeNotFound, "", fmt.Sprintf("version %.100q was never accepted, or is not "+
+		"kept any more", version))
 }
 
 // History returns what happened to a source, in order.

@@ -38,7 +38,7 @@ func TestWorkloadsCompareAndComeBack(t *testing.T) {
 		diff(op.DiffIn{From: "1.0.0"}, `1.0.0 1.0.1 <nil> map@n1 null>"b" web@n1 "a">"b"`)
 		diff(op.DiffIn{From: "1.0.1", To: "1.0.0"}, `1.0.1 1.0.0 <nil> map@n1 "b">null web@n1 "b">"a"`)
 		diff(op.DiffIn{From: "1.0.1", To: "1.0.1"}, "1.0.1 1.0.1 <nil>")
-		diff(op.DiffIn{From: "0.0.9"}, `  not-found: version "0.0.9" was never accepted`)
+		diff(op.DiffIn{From: "0.0.9"}, `  not-found: version "0.0.9" was never accepted, or is not kept any more`)
 		r, err := u.core.Rollback(ann, wire.KindWorkloads, op.Rollback{Version: "1.0.0", As: "1.1.0"})
 		if err != nil || r.State != "accepted" || r.Version != "1.1.0" {
 			t.Fatalf("%+v %v", r, err)

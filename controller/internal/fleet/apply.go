@@ -53,7 +53,9 @@ func (f *Fleet) targets(r *record.Record, data any) error {
 	case rolled:
 		return f.rollable(r, &d.RolloutData)
 	case record.Verdict, record.TrialOver, record.StateChange:
-		if src := f.source(wire.Kind(r.Kind)); src == nil || src.Parse == nil {
+		src := f.source(wire.Kind(r.Kind))
+		_, verdict := data.(record.Verdict)
+		if src == nil || src.Parse == nil && !(verdict && src.Fold.Submit != nil) {
 			return fmt.Errorf("no document of kind %.80q is known here", r.Kind)
 		}
 		return nil
@@ -218,6 +220,7 @@ func (f *Fleet) applyVerdict(r *record.Record, d *record.Verdict) {
 	src := f.source(wire.Kind(r.Kind))
 	st := &src.State
 	switch {
+	case src.Fold != nil: // what changed a collection is a Settings record
 	case r.Type == record.Accepted && d.Rollout != "":
 		st.Attempted, st.GivenUp = nil, stillGivenUp(st.GivenUp, d) // what follows from it is the rollout's
 	case r.Type == record.Refused:

@@ -17,8 +17,8 @@ type Change struct {
 	Source wire.Kind
 	Data   any // as the source's Fold reads it
 	Who    string
-	// Submitted is the verdict so far on what was submitted over MQTT: that it was refused is a record, too. Nil: an
-	// operator asks, who sees the answer.
+	// Submitted is the verdict so far on what was submitted over MQTT: that it was refused, or changes nothing, is a
+	// record, too. Nil: an operator asks, who sees the answer.
 	Submitted *record.Verdict
 }
 
@@ -46,6 +46,11 @@ func (s *step) changeCollection(ev Change) {
 	if err != nil {
 		s.effect(Answer{Ticket: ev.Ticket, Err: err})
 		return
+	}
+	if same && ev.Submitted != nil { // it is not judged again after a restart
+		v := *ev.Submitted
+		v.Version, v.Nothing = strconv.FormatUint(src.Rev, 10), true
+		s.emit(record.Record{Type: record.Accepted, Who: ev.Who, Kind: string(src.Name)}, v)
 	}
 	if same {
 		s.effect(Answer{Ticket: ev.Ticket, Result: view.Result{State: Unchanged, Rev: src.Rev, Epoch: s.opt.Epoch}})

@@ -3,12 +3,13 @@ package journal
 import (
 	"context"
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"go.etcd.io/bbolt"
 )
 
-// Policy says what Compact may remove. A record goes only if every rule lets it go; without a
+// Policy says what Compact may remove. A record goes only if every rule lets it go, or it is in Drop; without a
 // checkpoint, or after it, nothing goes. The zero Policy removes every record up to the
 // checkpoint and no body.
 type Policy struct {
@@ -18,6 +19,7 @@ type Policy struct {
 	// asked last, for each record that would go; Data is valid during the call; may be nil
 	Keep     func(Record) bool
 	KeepBody func(Hash) bool // asked for each body; nil: every body stays
+	Drop     []uint64        // records that go whatever the other rules say; in rising order, and all there
 }
 
 // Compacted says what Compact did.
@@ -46,6 +48,9 @@ func (j *Journal) Compact(ctx context.Context, p Policy) (done Compacted, err er
 		defer func() { <-j.maintenance }()
 	case <-ctx.Done():
 		return done, ctx.Err()
+	}
+	if err := j.drop(ctx, p.Drop, &done); err != nil {
+		return done, err
 	}
 	if err := j.compactLog(ctx, p, &done); err != nil || p.KeepBody == nil {
 		return done, err
@@ -86,18 +91,43 @@ func (j *Journal) compactLog(ctx context.Context, p Policy, done *Compacted) err
 		if len(doomed) == 0 {
 			continue
 		}
-		var bytes int64
-		err = j.update(func(tx *bbolt.Tx) (err error) {
-			bytes, err = j.removeRecords(tx, doomed)
-			return err
-		}, nil)
-		if err != nil {
+		if err := j.remove(doomed, done); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// drop removes these records, as far as the checkpoint has them.
+func (j *Journal) drop(ctx context.Context, doomed []uint64, done *Compacted) error {
+	st, err := j.Stats()
+	if err != nil {
+		return err
+	}
+	after, _ := slices.BinarySearch(doomed, st.Checkpoint+1)
+	for some := range slices.Chunk(doomed[:after], compactChunk) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := j.remove(some, done); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove removes a chunk of records.
+func (j *Journal) remove(doomed []uint64, done *Compacted) error {
+	var bytes int64
+	err := j.update(func(tx *bbolt.Tx) (err error) {
+		bytes, err = j.removeRecords(tx, doomed)
+		return err
+	}, nil)
+	if err == nil {
 		done.Records += len(doomed)
 		done.Bytes += bytes
 	}
-	return nil
+	return err
 }
 
 // entry is a copy of one log value.

@@ -51,6 +51,8 @@ func TestCompactRules(t *testing.T) {
 		"more than there are": {9, Policy{KeepRecords: 100}, "[1 2 3 4 5 6 7 8 9]", "[]"},
 		"types":               {9, Policy{KeepTypes: []Type{Accepted, Refused, Withdrawn}}, "[2 3 5]", "[1-1 4-4 6-9]"},
 		"since":               {9, Policy{KeepSince: testTime.Add(3)}, "[4 5 6 7 8 9]", "[1-3]"},
+		"dropped":             {6, Policy{KeepRecords: 9, Drop: []uint64{2, 5, 6, 8}}, "[1 3 4 7 8 9]", "[2-2 5-6]"},
+		"dropped and asked":   {9, Policy{Keep: odd, Drop: []uint64{3, 4}}, "[1 5 7 9]", "[2-4 6-6 8-8]"},
 		"asked":               {7, Policy{Keep: odd}, "[1 3 5 7 8 9]", "[2-2 4-4 6-6]"},
 	} {
 		j := mustOpen(t, tempPath(t), Options{})

@@ -163,8 +163,8 @@ type Fold struct {
 	// Weigh is asked when Judge has nothing against a change: why it is refused, seen on the whole unit. Nil: it is
 	// not.
 	Weigh func(u Unit, c Content, change any) *wire.Error
-	// Same reports whether a change that Judge has nothing against changes nothing: it is answered, and not journaled.
-	// Nil: every change is one.
+	// Same reports whether a change that Judge has nothing against changes nothing: it is answered, and not journaled;
+	// of a submission the verdict is. Nil: every change is one.
 	Same func(c Content, change any) bool
 	// Submit makes a change of what was submitted over MQTT, or says why it cannot be one. Nil: nothing of the
 	// collection is submitted so.

@@ -41,6 +41,7 @@ type Verdict struct {
 	AllNodes bool              `json:"allNodes,omitzero"` // that it may hit every node was confirmed
 	Rollout  string            `json:"rollout,omitempty"` // ID of the one that brings it to the nodes
 	Plan     string            `json:"plan,omitempty"`    // hash of the plan that it came with
+	Nothing  bool              `json:"nothing,omitzero"`  // it changed nothing: the document is not kept
 	Error    *wire.Error       `json:"error,omitempty"`
 	Problems []*wire.Error     `json:"problems,omitempty"`
 	Checks   view.Checks       `json:"checks"`

@@ -116,9 +116,10 @@ type Record struct {
 // an accepted submission, its document. ok is false if there is none.
 func (r *Record) Body() (hash [32]byte, ok bool) {
 	var d struct {
-		Hash string `json:"hash"`
+		Hash    string `json:"hash"`
+		Nothing bool   `json:"nothing"`
 	}
-	if r.Type != Accepted || json.Unmarshal(r.Data, &d) != nil {
+	if r.Type != Accepted || json.Unmarshal(r.Data, &d) != nil || d.Nothing {
 		return hash, false
 	}
 	digits, ok := strings.CutPrefix(d.Hash, "sha256:")

@@ -307,12 +307,16 @@ type Entry struct {
 // EntryFilter selects journal entries.
 type EntryFilter struct {
 	From    uint64 // lowest sequence number
+	To      uint64 // highest sequence number; 0: the newest
 	Limit   int    // 0: 1,000
 	Node    string
 	Slot    workload.Slot // events about it, and orders to it; zero: everything
 	Types   []string      // record type names; for node events also the event's own type
 	Reverse bool          // newest first
 }
+
+// EntriesSize is how many bytes of data are enough: when entries have so many, those after them are left out.
+const EntriesSize = 4 << 20
 
 // UnitStatus is the unit at a glance.
 type UnitStatus struct {

@@ -138,6 +138,9 @@ func verdict(kind string, d *record.Verdict) string {
 	if d.Forced {
 		text += ", by force"
 	}
+	if d.Nothing {
+		text += "; it changed nothing"
+	}
 	if d.Error != nil {
 		return withError(text, d.Error)
 	}

@@ -1,0 +1,177 @@
+package distribute
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/kinds/wanted"
+	"tandem.internal/controller/internal/record"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/cloud"
+	"tandem.internal/shared/wire"
+)
+
+// compacts has the journal compacted, and looks at what is left.
+func (r *faulty) compacts() {
+	r.Helper()
+	if err := r.core.compact(r.Context()); err != nil {
+		r.Fatal(err)
+	}
+	if v, err := r.core.Verify(r.Context()); err != nil || !v.OK {
+		r.Errorf("%+v %v", v, err)
+	}
+	r.bodies()
+}
+
+// crash starts anew from the records, without a checkpoint of the end.
+func (r *faulty) crash() {
+	r.Helper()
+	r.disk.fail(1, 0)
+	if err := r.stop(); err == nil {
+		r.Fatal("there is a checkpoint")
+	}
+	r.start()
+}
+
+// What was decided and superseded goes, by number, with its documents: not what is in force, nor what an operator has
+// submitted, though that is older; and not while the journal may have to be replayed from it.
+func TestSupersededDocumentsGo(t *testing.T) {
+	withFaults(t, nil, func(t *testing.T, r *faulty) {
+		r.install("0.9.0")
+		const more = 20
+		for i := range maxSuperseded + more {
+			got, err := r.core.Submit(t.Context(), view.Submission{Kind: "config", Via: viaDesired, Who: "cloud",
+				Document: faultyDoc(fmt.Sprintf("1.0.%d", i)), Offline: true})
+			if err != nil || got.State != "accepted" {
+				t.Fatalf("%+v %v", got, err)
+			}
+		}
+		r.compacts()
+		all := r.records(record.Accepted)
+		if len(all) != maxSuperseded+1 {
+			t.Errorf("%d are left", len(all))
+		}
+		for version, kept := range map[string]bool{"0.9.0": true, "1.0.0": false, fmt.Sprintf("1.0.%d", more-1): false,
+			fmt.Sprintf("1.0.%d", more): true, fmt.Sprintf("1.0.%d", more+maxSuperseded-1): true} {
+			_, err := r.core.Document(t.Context(), wire.KindConfig, version)
+			if kept != (err == nil) || !kept && wire.CodeOf(wire.AsError(err)) != wire.CodeNotFound {
+				t.Errorf("%s: %v", version, err)
+			}
+			h, err := parseHash(wire.Hash(faultyDoc(version)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, ok, err := r.core.journal.Load().Body(h); err != nil || ok != kept {
+				t.Errorf("the document of %s: %t %v", version, ok, err)
+			}
+		}
+		if err := r.stop(); err != nil {
+			t.Fatal(err)
+		}
+		r.start()
+		r.install("2.0.0")
+	})
+}
+
+// desired is a desired status that takes about that many bytes, signed now.
+func (c *cloudSide) desired(id string, size int) *wire.Submission {
+	time.Sleep(time.Second)
+	text := fmt.Sprintf(`{"subjects":[{"identity":{"codename":"s-%s"},"type":"group"}],"unitConfig":"%s"}`, id,
+		strings.Repeat("x", size))
+	return c.sign("desired", &wire.Submission{V: wire.Version, ID: id, From: "cloud", Time: time.Now().UTC(),
+		Document: jsontext.Value(`{"packed":"` + base64.StdEncoding.EncodeToString(cloud.Pack([]byte(text))) + `"}`)})
+}
+
+// asked sends a desired status, and returns the state of the answer.
+func (c *cloudSide) asked(m *wire.Submission) string {
+	c.t.Helper()
+	a := c.sendTo("desired", m)
+	switch {
+	case a == nil:
+		return "nothing"
+	case a.Error != nil:
+		return string(a.Error.Code)
+	}
+	return a.State
+}
+
+// Desired statuses that were superseded go, by their bytes; the newest is there after a restart, and what was signed
+// before is not taken then.
+func TestSupersededDesiredStatusesGo(t *testing.T) {
+	withCloudThat(t, true, func(c *cloudSide) {
+		const size = cloud.MaxDocument - 1000
+		var all []*wire.Submission
+		for i := range maxSupersededBytes/size + 3 {
+			all = append(all, c.desired(fmt.Sprint(i), size))
+			if got := c.asked(all[i]); got != "accepted" {
+				c.t.Fatalf("%d: %s", i, got)
+			}
+		}
+		c.r.compacts()
+		left := c.r.records(record.Settings)
+		if len(left) != maxSupersededBytes/size {
+			c.t.Errorf("%d of %d are left", len(left), len(all))
+		}
+		newest := left[len(left)-1].Seq
+		if err := c.r.stop(); err != nil {
+			c.t.Fatal(err)
+		}
+		c.r.start()
+		c.r.look(func(f *fleet.Fleet) {
+			if s, doc := wanted.Of(f.Content(record.KindWanted)); doc == nil || s.Rev != newest {
+				c.t.Errorf("%d is wanted, not %d", s.Rev, newest)
+			}
+		})
+		if got := c.asked(all[0]); got != string(wire.CodeExpired) {
+			c.t.Errorf("the first, played again: %s", got)
+		}
+	})
+}
+
+// A submission that changed nothing, or was refused, is a small record, from which a start goes on: it is answered as
+// before after that, however that comes, and what was signed before it is not judged. Of these records few are kept.
+func TestWhatChangedNothingIsRemembered(t *testing.T) {
+	withCloudThat(t, true, func(c *cloudSide) {
+		const size = 100_000
+		first, older := c.desired("a", size), c.desired("b", size)
+		if got := c.asked(first); got != "accepted" {
+			c.t.Fatalf("%s", got)
+		}
+		same := c.desired("a", size)
+		same.ID = "again"
+		c.sign("desired", same)
+		for range 2 {
+			if got := c.asked(same); got != "accepted" {
+				c.t.Errorf("%s", got)
+			}
+			if all := c.r.records(record.Accepted); len(all) != 1 || len(all[0].Data) > 1000 {
+				c.t.Errorf("%d records, %.1200s", len(all), all[0].Data)
+			}
+			c.r.whole()
+			c.r.crash()
+		}
+		if got := c.asked(older); got != string(wire.CodeExpired) {
+			c.t.Errorf("what was signed before: %s", got)
+		}
+		if got := c.answer(c.policy("p", "p", `{"enabled":true}`, false)); !strings.HasPrefix(got, "refused not-allowed") {
+			c.t.Errorf("%s", got)
+		}
+		c.r.whole()
+		for i := range maxSuperseded + 10 {
+			again := c.desired("a", size)
+			again.ID = fmt.Sprint(i)
+			c.sign("desired", again)
+			c.asked(again)
+		}
+		c.r.compacts()
+		if n := len(c.r.records(record.Accepted)); n != maxSuperseded {
+			c.t.Errorf("%d are left", n)
+		}
+	})
+}
