@@ -19,6 +19,9 @@ type ReliefMove struct {
 	Because  Overload `json:"because"`  // of From
 }
 
+// Service is what it takes.
+func (m *ReliefMove) Service() Service { return Service{m.Codename, m.Subject, m.Index} }
+
 // Overload is a node of which more was used on average than its rule allows, for the rule's minTimeout.
 type Overload struct {
 	Node      string            `json:"node"`      // its ID

@@ -14,6 +14,7 @@ type Load struct {
 	Nodes     map[string]Average // by ID; of a node that is not here nothing is known
 	Instances map[Runs]Uses      // what is not here is taken to use what it reserves
 	Settling  map[string]bool    // nodes that have part in another move
+	Resting   map[Service]bool   // services that have moved a while ago
 }
 
 // Average is what is used of a node on average, as shares of its totals. Nil: not known.
@@ -38,6 +39,13 @@ type Uses struct {
 type Runs struct {
 	Node, Codename, Subject string
 	Index                   int
+}
+
+// Service names an instance of a service, wherever it runs.
+type Service struct {
+	Codename string `json:"codename"`
+	Subject  string `json:"subject"` // for which it runs
+	Index    int    `json:"index"`   // of the instance
 }
 
 // Relief is what can be done for a node that is overloaded.
@@ -69,6 +77,7 @@ const (
 	NotAnew     Stuck = "deprecated"  // it is not deployed anew
 	Pinned      Stuck = "pinned"      // its subject has this node only
 	Idle        Stuck = "idle"        // it uses nothing of what there is too little of, as far as that is known
+	Rests       Stuck = "rests"       // it was moved a while ago
 	NoPlace     Stuck = "noPlace"     // no other node has a place for it
 )
 
@@ -156,6 +165,8 @@ func (n *node) leavers(o Overload, l *Load) (all []leaver) {
 			v.stays = v.stay(why)
 		case !i.subject.all && len(i.subject.nodes) == 1:
 			v.stays = v.stay(Pinned)
+		case l.Resting[Service{i.Meta.Codename, i.subject.Codename, i.index}]:
+			v.stays = v.stay(Rests)
 		case uses == 0:
 			v.stays = v.stay(Idle)
 		}

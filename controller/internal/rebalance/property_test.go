@@ -25,6 +25,7 @@ type world struct {
 	now     time.Time
 	heard   map[string][]reading // by node, since it was last heard of without a break
 	rests   map[string]time.Time
+	moved   map[desired.Service][]time.Time
 	moves   []desired.ReliefMove
 	decided int // moves
 	refused int
@@ -46,7 +47,7 @@ func (w *world) rarely(in int, name string) bool { return rapid.IntRange(1, in).
 
 func newWorld(t *rapid.T) *world {
 	w := &world{T: t, state: rebalance.New(rebalance.Durable{}, limits), now: epoch, heard: map[string][]reading{},
-		rests: map[string]time.Time{}}
+		rests: map[string]time.Time{}, moved: map[desired.Service][]time.Time{}}
 	for i := range 2 + w.upTo(3, "nodes") {
 		n := desired.Node{Info: &items.Node{Node: fmt.Sprintf("n%d", i), State: items.Provisioned, CPU: 1000, RAM: 2000,
 			Runtimes: crun}, Priority: w.upTo(1, "priority"), Ratios: unitconfig.EntryRatios{}.Resolved()}
@@ -206,6 +207,11 @@ func (w *world) judge(d rebalance.Decided) {
 	if len(list) == 0 || w.now.Sub(list[len(list)-1].at) > limits.MaxGap || w.resting(m.To) {
 		w.Fatalf("%+v: nothing is known of it, or it rests", m)
 	}
+	for i, at := range w.moved[m.Service()] { // drawn worlds take less than a day
+		if w.now.Before(at.Add(rebalance.FirstRest << i)) {
+			w.Fatalf("%+v has moved at %v, and rests", m, w.moved[m.Service()])
+		}
+	}
 	to, last := w.node(m.To), list[len(list)-1]
 	cpu, ram := (item.Meta.Quotas.CPU+1)/2, (item.Meta.Quotas.RAM+1)/2
 	ofFrom := w.heard[m.From]
@@ -264,6 +270,9 @@ func (w *world) step(ev rebalance.Event) {
 		switch e := e.(type) {
 		case rebalance.Ended:
 			w.moves = slices.DeleteFunc(w.moves, func(m desired.ReliefMove) bool { return m == e.Move })
+			if e.As != rebalance.Late {
+				w.moved[e.Move.Service()] = append(w.moved[e.Move.Service()], w.now)
+			}
 			w.rests[e.Move.From], w.rests[e.Move.To] = w.now.Add(limits.CoolDown), w.now.Add(limits.CoolDown)
 		case rebalance.Decided:
 			w.judge(e)

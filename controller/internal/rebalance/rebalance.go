@@ -9,6 +9,8 @@
 //     a flap. Nothing moves because a node comes, goes, changes what it tells of itself, or is relieved.
 //   - A node has part in one move at a time, and in none for the cool-down after it, as its averages lag behind. Such a
 //     node takes nothing in either, so that what moves there need not be reckoned twice.
+//   - A service that was moved rests for longer after each move, up to a day: two nodes that lie about their load in
+//     turn do not send it to and fro.
 //   - Where a service goes, both averages stay below the minimum of the rules.
 //
 //tandem:pure
@@ -21,6 +23,7 @@ import (
 	"time"
 
 	"tandem.internal/controller/internal/desired"
+	"tandem.internal/shared/duration"
 	"tandem.internal/shared/items"
 	"tandem.internal/shared/unitconfig"
 )
@@ -31,6 +34,13 @@ type Limits struct {
 	Patience time.Duration // after which a move that has not reached its node is taken back; default: an hour
 	MaxGap   time.Duration // between two measurements of a node that follow each other; default: 5 minutes
 }
+
+// The rests of a service that has moved: after the first time, and at most. Each is twice the one before, unless it did
+// not move for the longest one after its rest was over.
+const (
+	FirstRest = 20 * time.Minute
+	MostRest  = 24 * time.Hour
+)
 
 // The defaults of Limits.
 const (
@@ -84,6 +94,7 @@ const (
 type Durable struct {
 	Moves []Flight `json:"moves,omitempty"` // in the order in which they were decided
 	Rests []Rest   `json:"rests,omitempty"` // by node
+	Moved []Moved  `json:"moved,omitempty"` // by service: those that rest, or did
 }
 
 // Flight is a move that is under way.
@@ -100,6 +111,33 @@ type Rest struct {
 	Until time.Time `json:"until"`
 }
 
+// Moved is a service that has moved.
+type Moved struct {
+	desired.Service
+	Rest  duration.Duration `json:"rest"`  // after the newest move
+	Until time.Time         `json:"until"` // when that is over
+}
+
+// Move notes that a service has moved, and forgets those that did not for long.
+func Move(all []Moved, of desired.Service, at time.Time) (next []Moved) {
+	now := Moved{of, duration.Duration(FirstRest), time.Time{}}
+	for _, m := range all {
+		switch {
+		case !at.Before(m.Until.Add(MostRest)):
+		case m.Service == of:
+			now.Rest = min(2*m.Rest, duration.Duration(MostRest))
+		default:
+			next = append(next, m)
+		}
+	}
+	now.Until = at.Add(now.Rest.Std())
+	next = append(next, now)
+	slices.SortFunc(next, func(a, b Moved) int {
+		return cmp.Or(cmp.Compare(a.Codename, b.Codename), cmp.Compare(a.Subject, b.Subject), a.Index-b.Index)
+	})
+	return next
+}
+
 // State is all there is to know of overloads and moves. Make it with New.
 type State struct {
 	// Hold: nothing is decided; what is measured counts nevertheless
@@ -110,6 +148,7 @@ type State struct {
 	nodes  map[string]*measured
 	moves  []Flight
 	rests  map[string]time.Time
+	moved  []Moved
 }
 
 // measured is what is known of a node's load.
@@ -131,7 +170,7 @@ type timer struct {
 func New(d Durable, l Limits) *State {
 	s := &State{limits: Limits{cmp.Or(l.CoolDown, CoolDown), cmp.Or(l.Patience, Patience),
 		cmp.Or(l.MaxGap, MaxGap)}, nodes: map[string]*measured{}, moves: slices.Clone(d.Moves),
-		rests: map[string]time.Time{}}
+		rests: map[string]time.Time{}, moved: slices.Clone(d.Moved)}
 	for _, r := range d.Rests {
 		s.rests[r.Node] = r.Until
 	}
@@ -140,7 +179,7 @@ func New(d Durable, l Limits) *State {
 
 // Durable returns what must be saved.
 func (s *State) Durable() Durable {
-	d := Durable{Moves: slices.Clone(s.moves)}
+	d := Durable{Moves: slices.Clone(s.moves), Moved: slices.Clone(s.moved)}
 	for _, node := range slices.Sorted(maps.Keys(s.rests)) {
 		d.Rests = append(d.Rests, Rest{node, s.rests[node]})
 	}

@@ -81,6 +81,9 @@ func (t *step) end() {
 		}
 		t.rest(f.Move.From)
 		t.rest(f.Move.To)
+		if outcome != Late {
+			t.moved = Move(t.moved, f.Move.Service(), t.now)
+		}
 		t.effects = append(t.effects, Ended{f.Move, outcome})
 	}
 	t.moves = left
@@ -239,7 +242,12 @@ func (t *step) decide(l *Measured) error {
 // load is what is known of the unit's load now.
 func (t *step) load() *desired.Load {
 	l := &desired.Load{Nodes: map[string]desired.Average{}, Instances: map[desired.Runs]desired.Uses{},
-		Settling: map[string]bool{}}
+		Settling: map[string]bool{}, Resting: map[desired.Service]bool{}}
+	for _, m := range t.moved {
+		if t.now.Before(m.Until) {
+			l.Resting[m.Service] = true
+		}
+	}
 	for name, m := range t.State.nodes {
 		if t.now.Sub(m.at) > t.limits.MaxGap {
 			continue

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tandem.internal/controller/internal/kinds/moves"
+	"tandem.internal/controller/internal/rebalance"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/steer"
 	"tandem.internal/shared/items"
@@ -237,5 +238,47 @@ func TestRestSurvivesRestart(t *testing.T) {
 	p.run(5 * time.Minute)
 	if len(p.did) != 6 || p.did[3] != "decided a n1>n2" {
 		t.Errorf("%q", p.did)
+	}
+}
+
+// TestLiarsInTurn: two nodes that say in turn that they have too much to do do not send services to and fro: each moves
+// after a rest that is twice as long each time, up to a day, also if the controller is started anew each hour. What did
+// not move for long begins anew.
+func TestLiarsInTurn(t *testing.T) {
+	p := newPlant(t)
+	p.load = func(p *plant, node string) float64 {
+		for slot := range p.slots(node) {
+			if strings.HasPrefix(slot, "b.") {
+				return 0.95
+			}
+		}
+		return 0.1
+	}
+	moved := func(d time.Duration) (a, b int) {
+		t.Helper()
+		before := len(p.did)
+		for range d / time.Hour {
+			p.run(time.Hour)
+			p.mover = &steer.Mover{On: true}
+		}
+		for _, s := range p.did[before:] {
+			switch {
+			case strings.HasPrefix(s, "decided a "):
+				a++
+			case strings.HasPrefix(s, "decided b "):
+				b++
+			}
+		}
+		return a, b
+	}
+	if a, b := moved(24 * time.Hour); a > 7 || b > 7 || b < 5 {
+		t.Errorf("a moved %d times in a day, b %d times", a, b)
+	}
+	if a, b := moved(26 * time.Hour); a > 2 || b > 2 || b < 1 {
+		t.Errorf("a moved %d times in a day more, b %d times", a, b)
+	}
+	p.now = p.now.Add(3 * rebalance.MostRest)
+	if _, b := moved(time.Hour); b < 2 {
+		t.Errorf("after days b moved %d times in an hour", b)
 	}
 }

@@ -134,6 +134,7 @@ func TestReliefSentences(t *testing.T) {
 		"it is deprecated, and not deployed anew":                           {Stuck: desired.NotAnew},
 		"its subject is attached to this node only":                         {Stuck: desired.Pinned},
 		"it would relieve nothing, as far as is known":                      {Stuck: desired.Idle},
+		"it was moved a while ago, and rests":                               {Stuck: desired.Rests},
 		none + "what is used of the node is not known":                      load(desired.Unmeasured),
 		none + "it uses 300 DMIPS, and 9 are left below the minimum":        load("cpu"),
 		none + "it uses 300 bytes of RAM, and 9 are left below the minimum": load("ram"),

@@ -43,6 +43,8 @@ func Stay(s *desired.Stay) string {
 		return text + "it is deprecated, and not deployed anew"
 	case desired.Pinned:
 		return text + "its subject is attached to this node only"
+	case desired.Rests:
+		return text + "it was moved a while ago, and rests"
 	case desired.Idle:
 		return text + "it would relieve nothing, as far as is known"
 	}

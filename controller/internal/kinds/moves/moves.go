@@ -66,6 +66,7 @@ func judge(c kind.Content, data any) *wire.Error {
 // apply changes the moves. Data that was not judged is of a journal that was altered.
 func apply(c kind.Content, at kind.Change, data any) kind.Content {
 	d, old, next := data.(record.MoveData), kind.As[Moves](c), &Moves{}
+	next.Moved = old.Moved
 	for _, f := range old.Moves {
 		if !is(f, d) {
 			next.Moves = append(next.Moves, f)
@@ -77,6 +78,10 @@ func apply(c kind.Content, at kind.Change, data any) kind.Content {
 		}
 	}
 	if d.Ended != "" {
+		if d.Ended != string(rebalance.Late) {
+			of := desired.Service{Codename: d.Codename, Subject: d.Subject, Index: d.Index}
+			next.Moved = rebalance.Move(old.Moved, of, at.At)
+		}
 		for _, node := range []string{d.From, d.To} {
 			next.Rests = append(next.Rests, rebalance.Rest{Node: node, Until: at.At.Add(rebalance.CoolDown)})
 		}
