@@ -146,6 +146,7 @@ func (d *DesiredStatus) check() *wire.Error {
 	c := checker{seen: map[place]bool{}}
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
+		c.named("/nodes", i, "/item", &n.Item)
 		c.once("/nodes", i, place{name: n.Item.Name()})
 		if n.State != items.Provisioned && n.State != items.Paused {
 			c.bad("/nodes", i, "/state", "a node is to be provisioned or paused")
@@ -155,6 +156,7 @@ func (d *DesiredStatus) check() *wire.Error {
 		it := &d.Items[i]
 		c.once("/items", i, place{item: it.Item.key(), version: it.Version})
 		c.named("/items", i, "/item", &it.Item)
+		c.short("/items", i, "/version", it.Version, items.MaxText)
 		switch t := items.Type(it.Item.Type); {
 		case t != items.Component && t != items.Service && t != items.Layer:
 			c.bad("/items", i, "/item/type", "an item is a component, service or layer")
@@ -167,6 +169,7 @@ func (d *DesiredStatus) check() *wire.Error {
 	}
 	for i := range d.Subjects {
 		s := &d.Subjects[i]
+		c.named("/subjects", i, "/identity", &s.Identity)
 		c.once("/subjects", i, place{name: s.Identity.Name()})
 		if s.Type != items.Group && s.Type != items.User && s.Type != items.NodeType {
 			c.bad("/subjects", i, "/type", "a subject is a group or user")
@@ -178,6 +181,8 @@ func (d *DesiredStatus) check() *wire.Error {
 		c.once("/instances", i, place{item: in.Item.key(), version: in.Version, name: in.Subject.Name()})
 		c.named("/instances", i, "/item", &in.Item)
 		c.named("/instances", i, "/subject", &in.Subject)
+		c.short("/instances", i, "/version", in.Version, items.MaxText)
+		c.labels(i, in.Labels)
 		if p := in.Priority; p != nil && (*p < 0 || *p > items.MaxPriority) {
 			c.bad("/instances", i, "/priority", fmt.Sprintf("from 0 to %d", items.MaxPriority))
 		}
@@ -218,9 +223,32 @@ func (c *checker) once(list string, i int, at place) {
 	c.seen[at] = true
 }
 
+// named refuses what has no name, or a longer one than anything here can have.
 func (c *checker) named(list string, i int, at string, id *Identity) {
 	if id.Name() == "" {
 		c.bad(list, i, at, "id or codename is required")
+	}
+	c.short(list, i, at+"/id", id.ID, items.MaxText)
+	c.short(list, i, at+"/type", id.Type, items.MaxText)
+	c.short(list, i, at+"/codename", id.Codename, items.MaxText)
+	c.short(list, i, at+"/title", id.Title, items.MaxLong)
+	c.short(list, i, at+"/urn", id.URN, items.MaxLong)
+}
+
+func (c *checker) labels(i int, all []string) {
+	if len(all) > items.MaxList && c.err == nil {
+		c.err = wire.New(wire.CodeTooLarge, fmt.Sprintf("/instances/%d/labels", i),
+			fmt.Sprintf("at most %d", items.MaxList))
+	}
+	for j, label := range all {
+		c.short("/instances", i, "/labels/"+strconv.Itoa(j), label, items.MaxText)
+	}
+}
+
+// short refuses a text that is too long.
+func (c *checker) short(list string, i int, at, text string, most int) {
+	if len(text) > most && c.err == nil {
+		c.err = wire.New(wire.CodeTooLarge, list+"/"+strconv.Itoa(i)+at, fmt.Sprintf("at most %d bytes", most))
 	}
 }
 

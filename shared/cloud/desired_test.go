@@ -62,6 +62,7 @@ func TestSameWish(t *testing.T) {
 			t.Errorf("%s:\n%s\nwant\n%s", name, got, one)
 		}
 	}
+	parse(t, strings.ReplaceAll(wish, `"hall"`, `"`+strings.Repeat("x", 128)+`"`))
 	for _, change := range [][2]string{{`"paused"`, `"provisioned"`}, {`2.0.0`, `2.0.1`}, {`7.0.0`, `7.0.1`},
 		{`1f0d3c5b`, `2f0d3c5b`}, {`"numInstances": 2`, `"numInstances": 3`}, {`"priority": 0`, `"priority": null`},
 		{`["x", "y"]`, `["x"]`}, {`"isReportedFromUnit": true`, `"isReportedFromUnit": false`},
@@ -75,6 +76,7 @@ func TestSameWish(t *testing.T) {
 
 // TestWishRefusals: what has no meaning, or two, is refused with its place.
 func TestWishRefusals(t *testing.T) {
+	long := strings.Repeat("x", 129)
 	for _, c := range []struct{ from, to, code, path string }{
 		{`"desiredStatus"`, `"unitStatus"`, "bad-value", "/messageType"},
 		{`"nodes": [{"item": {"codename": "b"}`, `"nodes": [{"item": {"codename": "a"}`, "duplicate", "/nodes/1"},
@@ -88,6 +90,18 @@ func TestWishRefusals(t *testing.T) {
 		{`"numInstances": 2`, `"numInstance": 2`, "unknown-field", "/instances/0/numInstance"},
 		{`"type": "group"`, `"type": "crowd"`, "bad-value", "/subjects/1/type"},
 		{`"subject": {"codename": "hall"}`, `"subject": {}`, "bad-value", "/instances/0/subject"},
+		{`{"codename": "a"}`, `{}`, "bad-value", "/nodes/1/item"},
+		{`{"codename": "press"}, "type"`, `{"title": "p"}, "type"`, "bad-value", "/subjects/0/identity"},
+		{`{"codename": "a"}`, `{"codename": "` + long + `"}`, "too-large", "/nodes/1/item/codename"},
+		{`{"id": "i-1", "type"`, `{"id": "` + long + `", "type"`, "too-large", "/items/0/item/id"},
+		{`"version": "1.0.0"`, `"version": "1.0.0-` + long + `"`, "too-large", "/items/0/version"},
+		{`{"codename": "hall"}, "type"`, `{"codename": "hall", "title": "` + strings.Repeat(long, 40) + `"}, "type"`,
+			"too-large", "/subjects/1/identity/title"},
+		{`"subject": {"codename": "hall"}`, `"subject": {"id": "` + long + `"}`, "too-large",
+			"/instances/0/subject/id"},
+		{`"priority": 0`, `"priority": 0, "version": "` + long + `"`, "too-large", "/instances/0/version"},
+		{`["x", "y"]`, `["x", "` + long + `"]`, "too-large", "/instances/0/labels/1"},
+		{`["x", "y"]`, `["x"` + strings.Repeat(`, "y"`, 64) + `]`, "too-large", "/instances/0/labels"},
 	} {
 		text := strings.Replace(wish, c.from, c.to, 1)
 		_, err := cloud.ParseDesired([]byte(text))

@@ -38,13 +38,15 @@ type follower struct {
 	batch    unitstatus.Batch
 	seen     sight // of which the decision was made
 	decision *steer.Decision
-	current  items.Current // of the unit then
+	current  items.Current   // of the unit then
+	infos    map[string]told // of nodes that take part, when it looked last
 }
 
 // found is what was found about the desired status of a record.
 type found struct {
 	rev      uint64
 	failures []unitstatus.Failure      // what cannot be decided
+	unknown  int                       // nodes to which a state is set, and that there are not
 	refused  map[wire.Kind]*wire.Error // why a document that follows is not installed
 	all      []unitstatus.Failure      // these, and what that document would bring
 }
@@ -118,21 +120,25 @@ func (f *follower) work(ctx context.Context) (wake time.Time) {
 // look finds what is wanted, decides about it if anything has changed since, and compares.
 func (f *follower) look(ctx context.Context) (s *wanted.Status, parts []follow.Part, docs map[wire.Kind][]byte,
 	err error) {
-	var doc *cloud.DesiredStatus
+	var newest kind.Content
+	if err = f.c.see(ctx, func(fl *fleet.Fleet) { newest = fl.Content(record.KindWanted) }); err != nil {
+		return nil, nil, nil, err
+	}
+	s, doc := wanted.Of(newest) // beside the loop: it may be long
+	if doc == nil {
+		return s, nil, nil, nil
+	}
 	var u *steer.Unit
 	var seen sight
 	states, progress := map[wire.Kind]kind.State{}, map[wire.Kind]view.Progress{}
 	if err = f.c.see(ctx, func(fl *fleet.Fleet) {
-		if s, doc = wanted.Of(fl.Content(record.KindWanted)); doc == nil {
-			return
-		}
-		if seen = f.sight(fl); seen != f.seen {
+		if seen = f.sight(fl, newest); seen != f.seen {
 			u = steer.Look(fl, f.c.cfg.Now())
 		}
 		for _, k := range followed {
 			states[k], progress[k] = fl.State(k), fl.Progress(k)
 		}
-	}); err != nil || doc == nil {
+	}); err != nil {
 		return s, nil, nil, err
 	}
 	if u != nil {
@@ -184,20 +190,37 @@ func (f *follower) has(k wire.Kind) bool {
 	return false
 }
 
-// sight is what a decision would be made of now.
-func (f *follower) sight(fl *fleet.Fleet) sight {
-	s := sight{wanted: fl.Content(record.KindWanted), items: fl.Content(record.KindItems),
-		config: fl.Content(wire.KindConfig), components: fl.Content(wire.KindComponents),
-		workloads: fl.Content(wire.KindWorkloads)}
-	type node struct {
-		name        string
-		info        *wire.NodeInfo
-		up, revoked bool
-	}
+// sight is what a decision would be made of now, for what is wanted.
+func (f *follower) sight(fl *fleet.Fleet, newest kind.Content) sight {
+	s := sight{wanted: newest, items: fl.Content(record.KindItems), config: fl.Content(wire.KindConfig),
+		components: fl.Content(wire.KindComponents), workloads: fl.Content(wire.KindWorkloads)}
+	infos := make(map[string]told, len(f.infos))
 	fl.Each(wire.KindWorkloads, func(n kind.Node) {
-		s.nodes += maphash.Comparable(f.seed, node{n.Name, n.Info, n.Up, n.Revoked})
+		if n.Revoked { // it takes no part
+			return
+		}
+		t := f.infos[n.Name]
+		if t.info != n.Info {
+			t = told{n.Info, maphash.Bytes(f.seed, wire.Encode(n.Info))}
+		}
+		infos[n.Name] = t
+		s.nodes += maphash.Comparable(f.seed, seenNode{n.Name, t.hash, n.Up})
 	})
+	f.infos = infos
 	return s
+}
+
+// told is what a node tells of itself.
+type told struct {
+	info *wire.NodeInfo // never changed, only replaced
+	hash uint64         // of it
+}
+
+// seenNode is a node, as far as a decision depends on it.
+type seenNode struct {
+	name string
+	info uint64 // hash of what it tells of itself; 0: nothing
+	up   bool
 }
 
 // decide decides, and tells the cloud side what cannot be there.
@@ -214,6 +237,11 @@ func (f *follower) decide(ctx context.Context, s *wanted.Status, doc *cloud.Desi
 	}
 	f.current = u.Current
 	next := &found{rev: s.Rev, failures: append(failures, follow.Failures(f.decision.Plan)...)}
+	for name := range follow.States(doc) {
+		if _, known := f.infos[name]; !known {
+			next.unknown++
+		}
+	}
 	if old := f.found.Load(); old != nil && old.rev == s.Rev {
 		next.refused = old.refused
 	}
@@ -257,7 +285,7 @@ func (f *follower) note(s *wanted.Status, k wire.Kind, why error) {
 	if why == nil && old.refused[k] == nil {
 		return
 	}
-	next := &found{rev: s.Rev, failures: old.failures, refused: maps.Clone(old.refused)}
+	next := &found{rev: s.Rev, failures: old.failures, unknown: old.unknown, refused: maps.Clone(old.refused)}
 	if delete(next.refused, k); why != nil {
 		if next.refused == nil {
 			next.refused = map[wire.Kind]*wire.Error{}
@@ -281,7 +309,7 @@ func (f *follower) trouble() (all []string) {
 				"are tried again: %s", k, why))
 		}
 	}
-	if n := len(now.failures); n > 0 {
+	if n := len(now.failures) + now.unknown; n > 0 {
 		all = append(all, kind.Many(n, "entry")+" of the cloud side's desired status cannot be met, see: tandem unit "+
 			"status --json")
 	}
@@ -302,9 +330,9 @@ func versionOf(document []byte) string {
 	return d.Version
 }
 
-// wanted is what is known of the desired status that the unit follows.
-func (c *Core) wanted(f *fleet.Fleet) *unitstatus.Wanted {
-	s, doc := wanted.Of(f.Content(record.KindWanted))
+// wanted is what is known of the desired status that the unit follows, of what there is of it.
+func (c *Core) wanted(newest kind.Content) *unitstatus.Wanted {
+	s, doc := wanted.Of(newest)
 	if !c.cfg.Cloud || doc == nil {
 		return &unitstatus.Wanted{}
 	}

@@ -1,6 +1,7 @@
 package distribute
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -8,7 +9,9 @@ import (
 	"go.uber.org/zap"
 
 	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/op"
+	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/unitstatus"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/cloud"
@@ -113,11 +116,8 @@ func (r *reporter) say(ctx context.Context, whole bool) {
 		r.changed()
 		return
 	}
-	var now *cloud.UnitStatus
-	var head wire.UnitStatus
-	if err := r.c.see(ctx, func(f *fleet.Fleet) {
-		now, head = unitstatus.Assemble(f, r.c.wanted(f)), r.c.statusOf(f)
-	}); err != nil {
+	now, head, err := r.c.assemble(ctx, func(do func()) error { return inTurnOf(ctx, r.c.readersTurn, do) })
+	if err != nil {
 		r.last = nil // the journal cannot be read; what follows when it can be is a change
 		return
 	}
@@ -143,6 +143,21 @@ func (r *reporter) say(ctx context.Context, whole bool) {
 		r.c.outbox.send(link.Publication{Topic: to, Payload: wire.Encode(&m)})
 	}
 	r.last, r.epoch, r.rev, r.time = now, head.Epoch, head.Rev, head.Time
+}
+
+// assemble says how the unit is. The loop is only held up while it is looked at; what is made of it takes a turn.
+func (c *Core) assemble(ctx context.Context, inTurn func(do func()) error) (s *cloud.UnitStatus, head wire.UnitStatus,
+	err error) {
+	terr := inTurn(func() {
+		var u *unitstatus.Unit
+		var newest kind.Content
+		if err = c.see(ctx, func(f *fleet.Fleet) {
+			u, head, newest = unitstatus.Look(f), c.statusOf(f), f.Content(record.KindWanted)
+		}); err == nil {
+			s = u.Assemble(c.wanted(newest))
+		}
+	})
+	return s, head, cmp.Or(err, terr)
 }
 
 // ask answers the question of a submitter for the whole status: with that. What cannot be judged is trouble, and gets
@@ -181,6 +196,6 @@ func (c *Core) UnitStatus(ctx context.Context, in op.UnitStatusIn) (view.UnitSta
 	if err != nil || !in.Report || c.Refusing() != nil {
 		return s, err
 	}
-	err = c.see(ctx, func(f *fleet.Fleet) { s.Report = unitstatus.Assemble(f, c.wanted(f)) })
+	s.Report, _, err = c.assemble(ctx, func(do func()) error { return c.inReadersTurn(ctx, do) })
 	return s, err
 }

@@ -13,7 +13,7 @@ import (
 // Bounds of what machines have submitted and others have taken the place of: of each source the newest so many records
 // are kept, and so many bytes with their documents.
 const (
-	maxSuperseded      = 256
+	maxSuperseded      = 100
 	maxSupersededBytes = 32 << 20
 )
 

@@ -115,9 +115,9 @@ func BenchmarkUnitStatus(b *testing.B) {
 	p := followOnce(b, u, d)
 	u.Accept(wire.KindComponents, p.Components)
 	u.Accept(wire.KindWorkloads, p.Workloads)
-	before := unitstatus.Assemble(u, &unitstatus.Wanted{})
+	before := unitstatus.Look(u).Assemble(&unitstatus.Wanted{})
 	for b.Loop() {
-		if d := cloud.Delta(before, unitstatus.Assemble(u, &unitstatus.Wanted{})); d != nil {
+		if d := cloud.Delta(before, unitstatus.Look(u).Assemble(&unitstatus.Wanted{})); d != nil {
 			b.Fatalf("%s", d.Encode())
 		}
 	}

@@ -181,7 +181,7 @@ func (w *world) run() {
 
 // told is what the unit status has of items and instances.
 func (w *world) told() string {
-	s := unitstatus.Assemble(w, &unitstatus.Wanted{Failures: w.failures})
+	s := unitstatus.Look(w).Assemble(&unitstatus.Wanted{Failures: w.failures})
 	var all []string
 	for _, i := range s.Items {
 		all = append(all, fmt.Sprintf("%s %s %s", i.Item.Codename, i.Version, i.State))

@@ -7,6 +7,7 @@ package unitstatus
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"tandem.internal/controller/internal/kind"
@@ -38,7 +39,7 @@ type Failure struct {
 }
 
 // Assemble says how a unit is.
-func Assemble(u kind.Unit, w *Wanted) *cloud.UnitStatus {
+func (u *Unit) Assemble(w *Wanted) *cloud.UnitStatus {
 	a := &assembly{Unit: u, w: w, ids: map[items.Ref]string{}, nodeTypes: map[string]bool{}, at: map[version]int{},
 		groups: map[group]int{}, items: []cloud.Item{}, instances: []cloud.Instances{}}
 	s := &cloud.UnitStatus{MessageType: cloud.TypeUnitStatus, CorrelationID: w.CorrelationID, UnitConfig: a.config()}
@@ -61,11 +62,10 @@ func Assemble(u kind.Unit, w *Wanted) *cloud.UnitStatus {
 
 // assembly is a status under way.
 type assembly struct {
-	kind.Unit
+	*Unit
 	w         *Wanted
 	ids       map[items.Ref]string // UUIDs of items
 	nodeTypes map[string]bool      // subjects that are
-	online    map[string]bool
 	slots     map[string]*view.Slot
 	byNode    map[string][]*view.Slot
 
@@ -88,7 +88,7 @@ type group struct {
 
 // config is the unit configuration that is in force, and the one that was refused or has failed.
 func (a *assembly) config() []cloud.ConfigState {
-	st := a.State(wire.KindConfig)
+	st := a.Unit.config
 	all := []cloud.ConfigState{{Version: st.Version, State: cmp.Or(st.State, kind.Absent),
 		ErrorInfo: cloud.ErrorOf(st.Error)}}
 	if t := st.Attempted; t != nil {
@@ -97,15 +97,15 @@ func (a *assembly) config() []cloud.ConfigState {
 	return all
 }
 
-// nodes are those of the unit, by name, and the subjects that they report.
+// nodes are those of the unit, by name, with those to which a state was set though there are none, and the subjects
+// that they report.
 func (a *assembly) nodes() ([]cloud.Node, []cloud.Identity) {
-	all, subjects := []cloud.Node{}, map[string]bool{}
-	a.online = map[string]bool{}
+	all, subjects, unknown := []cloud.Node{}, map[string]bool{}, maps.Clone(a.w.States)
 	a.Each(wire.KindWorkloads, func(n kind.Node) {
 		if n.Revoked {
 			return
 		}
-		a.online[n.Name] = n.Up
+		delete(unknown, n.Name)
 		all = append(all, a.node(&n))
 		if n.Info != nil {
 			for _, s := range n.Info.Subjects {
@@ -113,6 +113,10 @@ func (a *assembly) nodes() ([]cloud.Node, []cloud.Identity) {
 			}
 		}
 	})
+	for name := range unknown {
+		all = append(all, cloud.Node{Identity: cloud.Identity{Codename: name}, State: cloud.NodeError,
+			ErrorInfo: cloud.ErrorOf(wire.New(wire.CodeNotFound, "", "the unit has no such node"))})
+	}
 	slices.SortFunc(all, func(x, y cloud.Node) int { return cmp.Compare(x.Identity.Codename, y.Identity.Codename) })
 	names := []cloud.Identity{}
 	for s := range subjects {

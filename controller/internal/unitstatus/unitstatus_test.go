@@ -79,7 +79,7 @@ func line(t *testing.T) *steertest.Unit {
 // types, then layers and the rest; each with what its node has told of it.
 func TestUnitStatusOrder(t *testing.T) {
 	u := line(t)
-	is(t, unitstatus.Assemble(u, &unitstatus.Wanted{}), `
+	is(t, unitstatus.Look(u).Assemble(&unitstatus.Wanted{}), `
 node press-1 provisioned true
 node press-2 provisioned true
 subject driver-7
@@ -95,7 +95,8 @@ config  absent`)
 			Error: wire.New(wire.CodeHashMismatch, "", "damaged")}}})
 	u.Tells("press-1", wire.KindComponents, &wire.ComponentsReport{Components: []wire.ComponentStatus{
 		{Name: "os", Item: "base", Version: "7.0.0", State: wire.ComponentInstalled}}})
-	s := unitstatus.Assemble(u, &unitstatus.Wanted{States: map[string]items.NodeState{"press-1": items.Paused},
+	s := unitstatus.Look(u).Assemble(&unitstatus.Wanted{States: map[string]items.NodeState{"press-1": items.Paused,
+		"press-9": items.Paused, "press-8": items.Provisioned},
 		Failures: []unitstatus.Failure{
 			{Ref: items.Ref{Type: items.Service}, ID: "x", Version: "1.0.0",
 				Error: wire.New(wire.CodeNotFound, "", "gone")},
@@ -104,6 +105,8 @@ config  absent`)
 	is(t, s, `
 node press-1 paused true
 node press-2 error false (1: storage: the disk is full)
+node press-8 error false (5: not-found: the unit has no such node)
+node press-9 error false (5: not-found: the unit has no such node)
 item service web 2.0.0 pending
 item component base 7.0.0 failed (10: hash-mismatch: damaged)
 item service agent 1.0.0 pending
@@ -127,7 +130,7 @@ config 2.0.0 failed (6: bad-value: no (at /nodes))`)
 		t.Errorf("%+v", n)
 	}
 	u.Nodes[1].Revoked = true
-	if s := unitstatus.Assemble(u, &unitstatus.Wanted{}); len(s.Nodes) != 1 || len(s.Subjects) != 0 {
+	if s := unitstatus.Look(u).Assemble(&unitstatus.Wanted{}); len(s.Nodes) != 1 || len(s.Subjects) != 0 {
 		t.Errorf("with a node that was revoked: %s", told(s))
 	}
 }
@@ -180,7 +183,7 @@ func TestUnitStatusStates(t *testing.T) {
 		c.s.Slot = slot
 		u.Tells("press-1", wire.KindWorkloads, &wire.Workloads{Slots: []wire.WorkloadSlot{c.s}})
 		u.Nodes[1].Document = &kind.Document{}
-		s := unitstatus.Assemble(u, &unitstatus.Wanted{})
+		s := unitstatus.Look(u).Assemble(&unitstatus.Wanted{})
 		info := func(e *cloud.ErrorInfo) string {
 			switch {
 			case e == nil:
@@ -200,7 +203,7 @@ func TestUnitStatusStates(t *testing.T) {
 	d := &kind.Document{Desired: &kind.Doc{DocRef: wire.DocRef{Epoch: 1, Rev: 2}}, Last: &wire.Attempt{Epoch: 1, Rev: 2,
 		State: wire.StateRejected}}
 	u.Nodes[1].Document = d
-	if s := unitstatus.Assemble(u, &unitstatus.Wanted{}); s.Items[0].State != cloud.ItemFailed {
+	if s := unitstatus.Look(u).Assemble(&unitstatus.Wanted{}); s.Items[0].State != cloud.ItemFailed {
 		t.Errorf("what its node did not take: %s", told(s))
 	}
 }
