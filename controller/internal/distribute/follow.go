@@ -131,10 +131,12 @@ func (f *follower) look(ctx context.Context) (s *wanted.Status, parts []follow.P
 	var u *steer.Unit
 	var seen sight
 	states, progress := map[wire.Kind]kind.State{}, map[wire.Kind]view.Progress{}
+	var items uint64
 	if err = f.c.see(ctx, func(fl *fleet.Fleet) {
 		if seen = f.sight(fl, newest); seen != f.seen {
 			u = steer.Look(fl, f.c.cfg.Now())
 		}
+		items = fl.State(record.KindItems).Rev
 		for _, k := range followed {
 			states[k], progress[k] = fl.State(k), fl.Progress(k)
 		}
@@ -150,7 +152,7 @@ func (f *follower) look(ctx context.Context) (s *wanted.Status, parts []follow.P
 	docs = map[wire.Kind][]byte{wire.KindConfig: doc.UnitConfig, wire.KindComponents: f.decision.Components,
 		wire.KindWorkloads: f.decision.Workloads}
 	for _, k := range followed {
-		p := follow.Part{Source: k, Of: s.Rev, Want: wire.Hash(docs[k]), Have: states[k].Hash,
+		p := follow.Part{Source: k, Of: s.Rev, Items: items, Want: wire.Hash(docs[k]), Have: states[k].Hash,
 			Failed: progress[k].Failed > 0, Busy: progress[k].OnlineMissing > 0}
 		switch {
 		case k == wire.KindConfig:

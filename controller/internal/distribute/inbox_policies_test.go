@@ -83,6 +83,9 @@ func TestInboxPolicies(t *testing.T) {
 		tried := c.policy("g", "line-4", `{}`, false)
 		tried.Mode, tried.ConfirmWithin = wire.ModeTry, "PT2M"
 		c.wants(c.sign("policies", tried), "refused not-supported /mode")
+		bound := c.policy("i", "line-4", `{}`, false)
+		bound.ConfirmWithin = "PT2M"
+		c.wants(c.sign("policies", bound), "refused bad-value /confirmWithin")
 		forced := c.policy("h", "line-4", `{}`, false)
 		forced.Force = true
 		c.wants(c.sign("policies", forced), "refused not-supported /force")

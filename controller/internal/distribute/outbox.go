@@ -181,10 +181,13 @@ func (o *outbox) holds(to string) bool {
 	return slices.ContainsFunc(o.plain, func(p link.Publication) bool { return p.Topic == to && !p.Retain })
 }
 
-func (o *outbox) isUp() bool {
+func (o *outbox) isUp() bool { return o.at() != 0 }
+
+// at is the session that there is; 0: none.
+func (o *outbox) at() uint64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.session != 0
+	return o.session
 }
 
 func (o *outbox) setEpoch(epoch uint64) {

@@ -15,6 +15,7 @@ import (
 	"tandem.internal/controller/internal/unitstatus"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/cloud"
+	"tandem.internal/shared/flow"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/seal"
 	"tandem.internal/shared/topic"
@@ -36,6 +37,7 @@ type reporter struct {
 	last       *cloud.UnitStatus // nil: nothing
 	epoch, rev uint64
 	time       time.Time
+	parts      flow.Bucket // that may be said
 }
 
 func newReporter(c *Core) *reporter {
@@ -104,7 +106,8 @@ func (r *reporter) run(ctx context.Context) {
 
 // say says the status as it is now. Without a session nothing is: the next one begins with a whole status.
 func (r *reporter) say(ctx context.Context, whole bool) {
-	if !r.c.outbox.isUp() {
+	session := r.c.outbox.at()
+	if session == 0 {
 		return
 	}
 	to := topic.ForOutbox(r.c.cfg.Unit, statusTopic)
@@ -137,12 +140,32 @@ func (r *reporter) say(ctx context.Context, whole bool) {
 		return
 	}
 	for i, data := range parts {
+		if !r.paced(ctx) || r.c.outbox.at() != session {
+			r.last = nil // the next session begins with a whole status
+			return
+		}
 		m := head
 		m.Part = &wire.StatusPart{Prev: prev, PrevTime: prevTime, Part: i + 1, Of: len(parts), Data: data}
 		m.Sig = r.c.signer().Sign(seal.StatusPreimage(r.c.cfg.Unit, &m))
 		r.c.outbox.send(link.Publication{Topic: to, Payload: wire.Encode(&m)})
 	}
 	r.last, r.epoch, r.rev, r.time = now, head.Epoch, head.Rev, head.Time
+}
+
+// pace is how fast parts are said: no broker is asked to hold many for who reads slowly. The embedded one holds 64
+// messages of 4 MiB together.
+var pace = flow.Rate{Burst: 16, Every: time.Second}
+
+// paced waits until the next part may be said; false: ctx has ended.
+func (r *reporter) paced(ctx context.Context) bool {
+	for !r.parts.Take(time.Now(), pace) {
+		select {
+		case <-time.After(time.Until(r.parts.Next(pace, 1))):
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
 }
 
 // assemble says how the unit is. The loop is only held up while it is looked at; what is made of it takes a turn.

@@ -1,7 +1,10 @@
 package distribute
 
 import (
+	"encoding/base64"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -229,5 +232,48 @@ func TestUnitStatusNeedsAnInbox(t *testing.T) {
 		if h.parts > 0 {
 			t.Errorf("%d parts", h.parts)
 		}
+	})
+}
+
+// TestUnitStatusIsPaced: a status of many parts arrives whole, and never so many at once that the embedded broker would
+// drop some, or the reader; what changes meanwhile is said after it, and a session that ends ends it.
+func TestUnitStatusIsPaced(t *testing.T) {
+	withFaults(t, nil, func(t *testing.T, r *faulty) {
+		h := (&cloudSide{t: t, r: r}).hears()
+		r.core.report.whole()
+		h.said("at first", 1, 0)
+		h.parts = 0
+		random := rand.NewChaCha8([32]byte{})
+		noise := make([]byte, 3072)
+		for i := range 800 {
+			if _, err := random.Read(noise); err != nil {
+				t.Fatal(err)
+			}
+			node := fmt.Sprintf("n%d", i)
+			r.deliver(live(node, 1))
+			to, _ := info(node, 1)
+			r.deliver(to, wire.Encode(&wire.Reported{V: wire.Version, Node: node, Kind: wire.KindInfo, Boot: "b",
+				Seq: 1, Detail: wire.Encode(&wire.NodeInfo{Type: "m", OS: "linux", Arch: "arm64", AgentVersion: "1",
+					Attributes: map[string]string{"noise": base64.StdEncoding.EncodeToString(noise)}})}))
+		}
+		most, before := 0, 0
+		for range 60 {
+			time.Sleep(time.Second)
+			synctest.Wait()
+			most, before = max(most, h.parts-before), h.parts
+		}
+		if most*cloud.MaxPart*4/3 > 4<<20 || most >= 64 || h.parts <= int(pace.Burst) || h.wholes+h.deltas == 0 ||
+			h.gaps > 0 {
+			t.Errorf("%d parts in a second, %d in all; %d whole, %d deltas, %d gaps", most, h.parts, h.wholes, h.deltas,
+				h.gaps)
+		}
+		h.wholes, h.deltas = 0, 0
+		r.core.report.whole()
+		time.Sleep(2 * time.Second) // it is under way
+		h.node("n1", false)
+		r.core.Handler().Down(1, errors.New("the road"))
+		r.core.Handler().Up(2)
+		time.Sleep(time.Minute)
+		h.said("in the next session", 1, 0)
 	})
 }

@@ -10,6 +10,7 @@ import (
 type Part struct {
 	Source wire.Kind
 	Of     uint64 // rev of the desired status that it follows from
+	Items  uint64 // rev of the unit's items that it follows from
 	Want   string // its hash, or its version if that is what counts; "": nothing is wanted
 	Have   string // the same of the installed one
 	Failed bool   // nodes have failed at the installed one
@@ -28,7 +29,8 @@ const (
 
 // Back-off: what was done about a source is followed by a pause of First, then of twice as long each time, up to Most,
 // whether that has helped or not: what nodes tell can make another document necessary each second. Another desired
-// status does not wait; else the pauses are forgotten when nothing was due for Most.
+// status does not wait, and what people release no longer than First; else the pauses are forgotten when nothing was
+// due for Most.
 const (
 	First = 10 * time.Second
 	Most  = time.Hour
@@ -43,6 +45,7 @@ type Machine struct {
 // pause is that of a source.
 type pause struct {
 	of     uint64 // rev of the desired status
+	items  uint64 // rev of the items
 	failed bool   // nodes have failed at what is installed
 	length time.Duration
 	until  time.Time
@@ -56,6 +59,9 @@ func (m *Machine) Next(now time.Time, parts []Part) (act Act, part Part, wake ti
 		if a != nil && (a.of != p.Of || !now.Before(a.until.Add(Most))) {
 			delete(m.pauses, p.Source)
 			a = nil
+		}
+		if a != nil && act == Submit && a.items != p.Items {
+			a.items, a.until, a.length = p.Items, a.until.Add(min(0, First-a.length)), 0
 		}
 		switch {
 		case act == Wait:
@@ -109,7 +115,7 @@ func (m *Machine) pause(p Part) *pause {
 	}
 	a := m.pauses[p.Source]
 	if a == nil || a.of != p.Of {
-		a = &pause{of: p.Of}
+		a = &pause{of: p.Of, items: p.Items}
 		m.pauses[p.Source] = a
 	}
 	return a

@@ -90,3 +90,38 @@ func TestPauses(t *testing.T) {
 		}
 	}
 }
+
+// TestReleases: however many versions are released while the desired status stays the same, each is there after First
+// at most; what nodes tell after that waits again, for longer each time.
+func TestReleases(t *testing.T) {
+	var m follow.Machine
+	at := steertest.Now
+	p := follow.Part{Source: wire.KindWorkloads, Of: 1, Have: "0"}
+	for i := range 100 {
+		p.Items++
+		p.Want = fmt.Sprint("release ", i)
+		act, _, wake := m.Next(at, []follow.Part{p})
+		if act == follow.Wait {
+			if wake.Sub(at) > follow.First {
+				t.Fatalf("release %d waits for %v", i, wake.Sub(at))
+			}
+			at = wake
+			act, _, _ = m.Next(at, []follow.Part{p})
+		}
+		if act != follow.Submit {
+			t.Fatalf("release %d: %v", i, act)
+		}
+		m.Tried(at, p)
+		p.Have = p.Want
+		if i%3 == 0 { // a node changes what it tells
+			p.Want = fmt.Sprint("node ", i)
+			if act, _, wake := m.Next(at, []follow.Part{p}); act != follow.Wait || wake.Sub(at) < follow.First {
+				t.Fatalf("%v, %v", act, wake.Sub(at))
+			}
+			at = at.Add(follow.First)
+			m.Tried(at, p)
+			p.Have = p.Want
+		}
+		at = at.Add(time.Second)
+	}
+}
