@@ -17,7 +17,7 @@ import (
 
 // image adds a service that is an image of two layers, and so many more.
 func (u *unit) image(meta items.Meta, more int) {
-	u.t.Helper()
+	u.T.Helper()
 	blob := func(name string) items.Blob {
 		return items.Blob{Digest: wire.Hash([]byte(name)), Size: 5, DiffID: wire.Hash([]byte("tar " + name)),
 			Unpacked: 9}
@@ -28,11 +28,11 @@ func (u *unit) image(meta items.Meta, more int) {
 	for i := range more {
 		c.Builds[0].Blobs = append(c.Builds[0].Blobs, blob(fmt.Sprint(i)))
 	}
-	u.change(kinditems.KindItems, kinditems.Change{Type: items.Service, Codename: meta.Codename,
+	u.Change(kinditems.KindItems, kinditems.Change{Type: items.Service, Codename: meta.Codename,
 		ID: "00000000-0000-4000-8000-00000000abcd"})
-	u.change(kinditems.KindItems, kinditems.Change{Type: items.Service, Codename: meta.Codename, Meta: &meta,
+	u.Change(kinditems.KindItems, kinditems.Change{Type: items.Service, Codename: meta.Codename, Meta: &meta,
 		Content: &c, State: items.Ready})
-	u.subject(items.Subject{Codename: "line-4", Type: items.Group,
+	u.Subject(items.Subject{Codename: "line-4", Type: items.Group,
 		Items: []items.Attachment{{Type: items.Service, Codename: meta.Codename}}})
 }
 
@@ -53,9 +53,9 @@ func TestContainers(t *testing.T) {
 	u.image(items.Meta{Type: items.Service, Codename: "sensor", Version: "1.4.0", Platforms: amd,
 		Network: items.NodeNetwork, Quotas: items.Amounts{RAM: 64 << 20},
 		Dependencies: []items.Dependency{{Type: items.Layer, Codename: "python", Condition: items.Started}}}, 0)
-	u.subject(items.Subject{Codename: "line-4", Type: items.Group,
+	u.Subject(items.Subject{Codename: "line-4", Type: items.Group,
 		Items: []items.Attachment{{Type: items.Service, Codename: "sensor", Instances: 2}}})
-	u.apply()
+	u.Apply()
 	if len(u.slots("without")) > 0 {
 		t.Errorf("%+v", u.slots("without"))
 	}
@@ -115,7 +115,7 @@ func TestNoContainers(t *testing.T) {
 		}
 		if file {
 			u.has(m, items.File)
-			u.subject(items.Subject{Codename: "line-4", Type: items.Group,
+			u.Subject(items.Subject{Codename: "line-4", Type: items.Group,
 				Items: []items.Attachment{{Type: items.Service, Codename: "sensor"}}})
 		} else {
 			u.image(m, more)

@@ -20,9 +20,9 @@ func TestEncryptedItems(t *testing.T) {
 	u.hooks = []string{"iss_hook_start"}
 	u.has(items.Meta{Type: items.Service, Codename: "web", Version: "1.0.0"}, items.Tree)
 	u.has(items.Meta{Type: items.Component, Codename: "base", Version: "2.0.0", Runtimes: []string{"os"}}, items.File)
-	u.subject(items.Subject{Codename: "press", Type: items.NodeType, Items: []items.Attachment{
+	u.Subject(items.Subject{Codename: "press", Type: items.NodeType, Items: []items.Attachment{
 		{Type: items.Service, Codename: "web"}, {Type: items.Component, Codename: "base"}}})
-	u.apply()
+	u.Apply()
 	sealed := func(name string) (string, wire.Encrypted) {
 		digest := wire.Hash([]byte(name + ".age"))
 		return jointoken.ArtefactURL(digest), wire.Encrypted{Digest: digest, Size: 5}
@@ -34,7 +34,7 @@ func TestEncryptedItems(t *testing.T) {
 		t.Errorf("%+v %+v", r, r.Encrypted)
 	}
 	url, file = sealed("base2.0.0")
-	c, err := wire.Decode[wire.Components](u.contents[wire.KindComponents].For(kind.Facts{Node: "n1"}).Bytes)
+	c, err := wire.Decode[wire.Components](u.Contents[wire.KindComponents].For(kind.Facts{Node: "n1"}).Bytes)
 	if err != nil || len(c.Components) != 1 {
 		t.Fatalf("%v %+v", err, c)
 	}

@@ -115,7 +115,7 @@ func TestOneItemHoldsUpNoOther(t *testing.T) {
 			if !slices.ContainsFunc(c.also, func(a items.Attachment) bool { return a.Codename == "good" }) {
 				c.also = append(c.also, many(1))
 			}
-			u.subject(items.Subject{Codename: "hall", Type: items.Group, Items: c.also})
+			u.Subject(items.Subject{Codename: "hall", Type: items.Group, Items: c.also})
 			d := u.decide()
 			whole := words(d)
 			for _, want := range c.want {
@@ -126,7 +126,7 @@ func TestOneItemHoldsUpNoOther(t *testing.T) {
 			if strings.Count(whole, "\n") >= max(len(c.want), 1) || c.want == nil && whole != "" {
 				t.Errorf("not there: %q", whole)
 			}
-			u.apply()
+			u.Apply()
 			good := 0
 			for name := range u.slots("n1") {
 				if strings.HasPrefix(name, "good.hall.") {
@@ -166,15 +166,15 @@ func rangeOf(t *testing.T, text string) items.Range {
 // TestUnsigned: what nobody has signed goes to the node that demands no signature.
 func TestUnsigned(t *testing.T) {
 	u := line(t)
-	u.nodes[0].Info.Attributes[wire.AttributePublishers] = "0123456789ABCDEF"
-	u.apply()
+	u.Nodes[0].Info.Attributes[wire.AttributePublishers] = "0123456789ABCDEF"
+	u.Apply()
 	if n := len(u.slots("press-1")); n != 0 {
 		t.Errorf("%d on the node that demands a signature", n)
 	}
 	if n := len(u.slots("press-2")); n != 2 {
 		t.Errorf("%d on the other", n)
 	}
-	u.nodes[1].Info.Attributes = u.nodes[0].Info.Attributes
+	u.Nodes[1].Info.Attributes = u.Nodes[0].Info.Attributes
 	if got := words(u.decide()); !strings.Contains(got, "it is not signed; this node runs only what") {
 		t.Error(got)
 	}

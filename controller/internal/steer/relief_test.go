@@ -30,7 +30,7 @@ type plant struct {
 
 func newPlant(t *testing.T) *plant {
 	p := &plant{unit: newUnit(t), on: true}
-	p.accept(wire.KindConfig, []byte(`{"formatVersion":"7","version":"1.0.0","nodes":[{"nodeGroupSubject":`+
+	p.Accept(wire.KindConfig, []byte(`{"formatVersion":"7","version":"1.0.0","nodes":[{"nodeGroupSubject":`+
 		`{"codename":"press"},"alertRules":{"cpu":{"minTimeout":"PT1M","minThreshold":0.7,"maxThreshold":0.9}}}]}`))
 	p.node("n1", "press", "amd64", nil)
 	p.node("n2", "press", "amd64", nil)
@@ -39,11 +39,11 @@ func newPlant(t *testing.T) *plant {
 			Quotas: items.Amounts{CPU: 400}, Requested: items.Amounts{CPU: 400}}, items.File)
 	}
 	on := func(nodes ...string) {
-		p.subject(items.Subject{Codename: "hall", Type: items.Group, Nodes: nodes, Items: []items.Attachment{
+		p.Subject(items.Subject{Codename: "hall", Type: items.Group, Nodes: nodes, Items: []items.Attachment{
 			{Type: items.Service, Codename: "a"}, {Type: items.Service, Codename: "b"}}})
 	}
 	on("n1")
-	p.apply()
+	p.Apply()
 	on()
 	p.mover = &steer.Mover{On: true}
 	return p
@@ -63,20 +63,20 @@ func (p *plant) at(name string) (nodes []string) {
 
 // run lets time pass: every 15 seconds the mover looks at the unit.
 func (p *plant) run(d time.Duration) {
-	p.t.Helper()
-	for end := p.now.Add(d); p.now.Before(end); p.now = p.now.Add(15 * time.Second) {
-		for i := range p.nodes {
-			n := &p.nodes[i]
+	p.T.Helper()
+	for end := p.At.Add(d); p.At.Before(end); p.At = p.At.Add(15 * time.Second) {
+		for i := range p.Nodes {
+			n := p.Nodes[i]
 			cpu := 0.15 + 0.4*float64(len(p.slots(n.Name)))
 			if p.load != nil {
 				cpu = p.load(p, n.Name)
 			}
-			n.At, n.Detail = p.now, &wire.Health{Load: &wire.HealthLoad{CPU: cpu, RAM: 0.1}}
+			n.At, n.Detail = p.At, &wire.Health{Load: &wire.HealthLoad{CPU: cpu, RAM: 0.1}}
 		}
 		for round := 0; ; round++ {
-			do, err := p.mover.Next(p.now, steer.Look(p, p.now))
+			do, err := p.mover.Next(p.At, steer.Look(p, p.At))
 			if err != nil || round > 9 {
-				p.t.Fatalf("%d rounds: %v", round, err)
+				p.T.Fatalf("%d rounds: %v", round, err)
 			}
 			if do.Change == nil && do.Apply == nil {
 				break
@@ -101,15 +101,15 @@ func (p *plant) do(do steer.Do) bool {
 	case do.Apply != nil && p.fails > 0:
 		p.fails--
 		p.did = append(p.did, "fails")
-		p.mover.Failed(p.now)
+		p.mover.Failed(p.At)
 		return false
 	case do.Apply != nil:
-		p.accept(wire.KindWorkloads, do.Apply)
+		p.Accept(wire.KindWorkloads, do.Apply)
 		p.did = append(p.did, "apply")
 		return true
 	}
 	c := do.Change
-	p.change(record.KindMoves, *c)
+	p.Change(record.KindMoves, *c)
 	word := "decided"
 	if c.Ended != "" {
 		word = c.Ended
@@ -148,7 +148,7 @@ func TestNothingMoves(t *testing.T) {
 	}{
 		{"a flap", func(p *plant) {
 			p.load = func(p *plant, node string) float64 {
-				if p.now.Second() == 45 { // below the maximum once a minute
+				if p.At.Second() == 45 { // below the maximum once a minute
 					return 0.8
 				}
 				return map[string]float64{"n1": 0.95, "n2": 0.1}[node]
@@ -159,12 +159,12 @@ func TestNothingMoves(t *testing.T) {
 		}},
 		{"it is off", func(p *plant) { p.mover.On, p.on = false, false }},
 		{"changes that nobody has applied", func(p *plant) {
-			p.subject(items.Subject{Codename: "hall", Type: items.Group, Items: []items.Attachment{
+			p.Subject(items.Subject{Codename: "hall", Type: items.Group, Items: []items.Attachment{
 				{Type: items.Service, Codename: "a", Env: items.Env{"X": "1"}},
 				{Type: items.Service, Codename: "b"}}})
 		}},
 		{"the other node is as full", func(p *plant) { p.load = func(*plant, string) float64 { return 0.95 } }},
-		{"it is offline", func(p *plant) { p.nodes[0].Up = false }},
+		{"it is offline", func(p *plant) { p.Nodes[0].Up = false }},
 	} {
 		p := newPlant(t)
 		c.with(p)
@@ -183,12 +183,12 @@ func TestMovesWaitForChanges(t *testing.T) {
 	p.run(90 * time.Second)
 	yard := items.Subject{Codename: "yard", Type: items.Group,
 		Items: []items.Attachment{{Type: items.Service, Codename: "a"}}}
-	p.subject(yard)
+	p.Subject(yard)
 	p.run(10 * time.Minute)
 	if got := strings.Join(p.did, ", "); got != "decided b n1>n2, fails" {
 		t.Fatal(got)
 	}
-	p.apply() // by somebody: with the move
+	p.Apply() // by somebody: with the move
 	p.run(time.Minute)
 	if got := p.did[len(p.did)-1]; got != "arrived b n1>n2" || fmt.Sprint(p.at("b")) != "[n2]" {
 		t.Errorf("%q, b on %v", p.did, p.at("b"))
@@ -277,7 +277,7 @@ func TestLiarsInTurn(t *testing.T) {
 	if a, b := moved(26 * time.Hour); a > 2 || b > 2 || b < 1 {
 		t.Errorf("a moved %d times in a day more, b %d times", a, b)
 	}
-	p.now = p.now.Add(3 * rebalance.MostRest)
+	p.At = p.At.Add(3 * rebalance.MostRest)
 	if _, b := moved(time.Hour); b < 2 {
 		t.Errorf("after days b moved %d times in an hour", b)
 	}

@@ -4,97 +4,33 @@ import (
 	"bytes"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"tandem.internal/controller/internal/kind"
-	"tandem.internal/controller/internal/kinds/components"
-	"tandem.internal/controller/internal/kinds/config"
 	kinditems "tandem.internal/controller/internal/kinds/items"
-	"tandem.internal/controller/internal/kinds/moves"
-	"tandem.internal/controller/internal/kinds/workloads"
 	"tandem.internal/controller/internal/steer"
+	"tandem.internal/controller/internal/steer/steertest"
 	"tandem.internal/shared/items"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
 
-var now = time.Date(2026, 11, 26, 9, 0, 0, 0, time.UTC)
+var now = steertest.Now
 
-// unit is a unit as kinds see it.
+// unit is a unit in memory, to which items of every form come.
 type unit struct {
-	kind.Unit
-	t        *testing.T
-	now      time.Time
-	seq      uint64
-	contents map[wire.Kind]kind.Content
-	// documents that were accepted
-	documents map[wire.Kind][]byte
-	nodes     []kind.Node
-	hooks     []string // of the trees of services
-	sealed    bool     // what is added is encrypted
+	*steertest.Unit
+	hooks  []string // of the trees of services
+	sealed bool     // what is added is encrypted
 }
 
-func newUnit(t *testing.T) *unit {
-	return &unit{t: t, now: now, contents: map[wire.Kind]kind.Content{},
-		documents: map[wire.Kind][]byte{}}
-}
-
-func (u *unit) Rolled(wire.Kind) *kind.Rolled { return nil }
-
-func (u *unit) Content(name wire.Kind) kind.Content { return u.contents[name] }
-
-func (u *unit) State(name wire.Kind) kind.State {
-	return kind.State{Hash: wire.Hash(u.documents[name])}
-}
-
-func (u *unit) Artefact(string) (int64, bool) { return 5, true }
-
-func (u *unit) Each(_ wire.Kind, fn func(kind.Node)) {
-	for _, n := range u.nodes {
-		fn(n)
-	}
-}
-
-func (u *unit) Node(_ wire.Kind, name string) (kind.Node, bool) {
-	i := slices.IndexFunc(u.nodes, func(n kind.Node) bool { return n.Name == name })
-	if i < 0 {
-		return kind.Node{}, false
-	}
-	return u.nodes[i], true
-}
-
-// source is a source of the kinds that take part.
-func source(name wire.Kind) *kind.Source {
-	return kind.Join(config.Set(), components.Set(), workloads.Set(), kinditems.Set(), moves.Set()).Source(name)
-}
-
-// change changes a collection.
-func (u *unit) change(name wire.Kind, data any) {
-	u.t.Helper()
-	fold := source(name).Fold
-	if err := fold.Judge(u.contents[name], data); err != nil {
-		u.t.Fatal(err)
-	}
-	u.seq++
-	u.contents[name] = fold.Apply(u.contents[name], kind.Change{Seq: u.seq, At: u.now}, data)
-}
-
-// accept makes a document the installed one.
-func (u *unit) accept(name wire.Kind, document []byte) {
-	u.t.Helper()
-	p := source(name).Parse(kind.Reading{Document: document, Version: "1.0.0"})
-	if len(p.Problems) > 0 {
-		u.t.Fatalf("%s: %v\n%.2000s", name, p.Problems[0], document)
-	}
-	u.contents[name], u.documents[name] = p.Content, document
-}
+func newUnit(t *testing.T) *unit { return &unit{Unit: steertest.New(t)} }
 
 // has adds a version of an item that is ready; its files are called like the item, the version and the architecture.
 func (u *unit) has(meta items.Meta, form items.Form) {
-	u.t.Helper()
+	u.T.Helper()
 	c := items.Content{Form: form}
 	add := func(p *items.Platform, arch string) {
 		name := fmt.Sprint(meta.Codename, meta.Version, arch)
@@ -121,65 +57,37 @@ func (u *unit) has(meta items.Meta, form items.Form) {
 		add(nil, "")
 	}
 	ref := meta.Ref()
-	if kind.As[kinditems.Collection](u.contents[kinditems.KindItems]).List[kinditems.Key(ref)] == nil {
-		u.change(kinditems.KindItems, kinditems.Change{Type: ref.Type, Codename: ref.Codename,
-			ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", u.seq)})
+	if kind.As[kinditems.Collection](u.Contents[kinditems.KindItems]).List[kinditems.Key(ref)] == nil {
+		u.Change(kinditems.KindItems, kinditems.Change{Type: ref.Type, Codename: ref.Codename, ID: u.NextID()})
 	}
-	u.change(kinditems.KindItems, kinditems.Change{Type: ref.Type, Codename: ref.Codename, Meta: &meta, Content: &c,
+	u.Change(kinditems.KindItems, kinditems.Change{Type: ref.Type, Codename: ref.Codename, Meta: &meta, Content: &c,
 		State: items.Ready})
-}
-
-func (u *unit) subject(s items.Subject) {
-	u.t.Helper()
-	for i := range s.Items {
-		if s.Items[i].Type == items.Service && s.Items[i].Instances == 0 {
-			s.Items[i].Instances = 1
-		}
-	}
-	u.change(kinditems.KindSubjects, kinditems.SubjectChange{Codename: s.Codename, Subject: &s})
 }
 
 // node adds a node that is online.
 func (u *unit) node(name, nodeType, arch string, more func(*wire.NodeInfo)) {
-	info := &wire.NodeInfo{Type: nodeType, OS: "linux", Arch: arch, CPUs: 4, RAM: 1 << 30, CPU: 1000,
-		Runtimes: []wire.Runtime{{ID: "process", Type: "process", Architecture: arch}}}
+	info := u.Joins(name, nodeType)
+	info.Arch, info.Runtimes[0].Architecture = arch, arch
 	if more != nil {
 		more(info)
 	}
-	u.nodes = append(u.nodes, kind.Node{Name: name, Up: true, Since: now, Info: info})
 }
 
 // decide decides what there is now.
 func (u *unit) decide() *steer.Decision {
-	u.t.Helper()
+	u.T.Helper()
 	d, err := steer.Look(u, now).Decide()
 	if err != nil {
-		u.t.Fatal(err)
+		u.T.Fatal(err)
 	}
 	return d
 }
 
-// apply decides, and makes what that comes to what is installed.
-func (u *unit) apply() {
-	u.t.Helper()
-	d := u.decide()
-	u.accept(wire.KindWorkloads, d.Workloads)
-	u.accept(wire.KindComponents, d.Components)
-}
-
 // slots are the configurations of a node, by service.
 func (u *unit) slots(node string) map[string]workload.Config {
-	u.t.Helper()
+	u.T.Helper()
 	all := map[string]workload.Config{}
-	body := u.contents[wire.KindWorkloads].For(kind.Facts{Node: node})
-	if body == nil {
-		return all
-	}
-	configs, problems := workload.ParseDocument(body.Bytes, node)
-	if problems != nil {
-		u.t.Fatal(problems[0])
-	}
-	for _, c := range configs {
+	for _, c := range u.Slots(node) {
 		all[c.Slot.Service] = c
 	}
 	return all
@@ -199,7 +107,7 @@ func line(t *testing.T) *unit {
 	u.has(items.Meta{Type: items.Layer, Codename: "python", Version: "3.12.4",
 		Platforms: []items.Platform{{Architecture: "arm64"}, {Architecture: "amd64"}}}, items.Tree)
 	u.has(sensor, items.File)
-	u.subject(items.Subject{Codename: "line-4", Type: items.Group,
+	u.Subject(items.Subject{Codename: "line-4", Type: items.Group,
 		Items: []items.Attachment{{Type: items.Service, Codename: "sensor", Instances: 2}}})
 	return u
 }
@@ -208,7 +116,7 @@ func line(t *testing.T) *unit {
 // processor, quotas as limits where it can enforce them, and the environment.
 func TestSet(t *testing.T) {
 	u := line(t)
-	u.apply()
+	u.Apply()
 	var got []string
 	for _, node := range []string{"press-1", "press-2"} {
 		for name, c := range u.slots(node) {
@@ -252,9 +160,9 @@ func TestAppliedIsDone(t *testing.T) {
 		i.Runtimes = append(i.Runtimes, wire.Runtime{ID: "os", Type: "os", Architecture: "amd64"})
 	})
 	u.has(items.Meta{Type: items.Component, Codename: "base", Version: "7.0.0", Runtimes: []string{"os"}}, items.File)
-	u.subject(items.Subject{Codename: "gateway", Type: items.NodeType,
+	u.Subject(items.Subject{Codename: "gateway", Type: items.NodeType,
 		Items: []items.Attachment{{Type: items.Component, Codename: "base"}}})
-	u.apply()
+	u.Apply()
 	p := u.decide()
 	for _, n := range p.Nodes {
 		if len(n.Changes) > 0 {
@@ -264,7 +172,7 @@ func TestAppliedIsDone(t *testing.T) {
 	if p.Changes.Keep != 3 {
 		t.Errorf("%+v", p.Changes)
 	}
-	u.apply()
+	u.Apply()
 	if again := u.decide(); !bytes.Equal(p.Workloads, again.Workloads) || !bytes.Equal(p.Components, again.Components) {
 		t.Errorf("%s\n%s\n%s\n%s", p.Workloads, again.Workloads, p.Components, again.Components)
 	}
@@ -273,13 +181,13 @@ func TestAppliedIsDone(t *testing.T) {
 // TestEnvironmentIsAnUpdate: another environment is told as a change, and reaches the slot.
 func TestEnvironmentIsAnUpdate(t *testing.T) {
 	u := line(t)
-	u.apply()
-	u.subject(items.Subject{Codename: "line-4", Type: items.Group, Items: []items.Attachment{{Type: items.Service,
+	u.Apply()
+	u.Subject(items.Subject{Codename: "line-4", Type: items.Group, Items: []items.Attachment{{Type: items.Service,
 		Codename: "sensor", Instances: 2, Env: items.Env{"LEVEL": "debug"}}}})
 	if p := u.decide(); p.Changes.Update != 2 {
 		t.Errorf("%+v", p.Changes)
 	}
-	u.apply()
+	u.Apply()
 	for name, c := range u.slots("press-1") {
 		if c.Properties["env.LEVEL"] != "debug" {
 			t.Errorf("%s: %v", name, c.Properties)
@@ -309,11 +217,11 @@ func TestComponents(t *testing.T) {
 		Platforms: []items.Platform{{Architecture: "arm64"}}}, items.File)
 	u.has(items.Meta{Type: items.Component, Codename: "boot-x", Version: "2.0.0", Runtimes: []string{"boot"},
 		Dependencies: need("os-x", items.Before)}, items.File)
-	u.subject(items.Subject{Codename: "press", Type: items.NodeType, Items: []items.Attachment{
+	u.Subject(items.Subject{Codename: "press", Type: items.NodeType, Items: []items.Attachment{
 		{Type: items.Component, Codename: "app-x"}, {Type: items.Component, Codename: "os-x"},
 		{Type: items.Component, Codename: "boot-x"}}})
-	u.apply()
-	body := u.contents[wire.KindComponents].For(kind.Facts{Node: "n2"})
+	u.Apply()
+	body := u.Contents[wire.KindComponents].For(kind.Facts{Node: "n2"})
 	c, err := wire.Decode[wire.Components](body.Bytes)
 	if err != nil {
 		t.Fatal(err)
@@ -338,14 +246,14 @@ func TestComponents(t *testing.T) {
 // TestWhoTakesPart: revoked nodes and those that have told nothing do not; one that is offline keeps what it has.
 func TestWhoTakesPart(t *testing.T) {
 	u := line(t)
-	u.apply()
+	u.Apply()
 	before := len(u.slots("press-1")) + len(u.slots("press-2"))
-	u.nodes[0].Up, u.nodes[0].Since = false, now.Add(-time.Hour)
-	u.nodes = append(u.nodes, kind.Node{Name: "new", Up: true})
+	u.Nodes[0].Up, u.Nodes[0].Since = false, now.Add(-time.Hour)
+	u.Nodes = append(u.Nodes, &kind.Node{Name: "new", Up: true})
 	if p := u.decide(); len(p.Nodes) != 2 || p.Changes.Keep != 2 || before != 2 {
 		t.Errorf("%d: %+v", len(p.Nodes), p.Changes)
 	}
-	u.nodes[0].Revoked = true
+	u.Nodes[0].Revoked = true
 	if p := u.decide(); len(p.Nodes) != 1 || p.Nodes[0].Node != "press-2" || len(p.Nodes[0].Instances) != 2 {
 		t.Errorf("%+v", p.Nodes)
 	}
@@ -390,7 +298,7 @@ func TestPartitions(t *testing.T) {
 		amounts := items.Amounts{Storage: c.storage, State: c.state}
 		u.has(items.Meta{Type: items.Service, Codename: c.name, Version: "1.0.0", Quotas: amounts,
 			Requested: amounts}, items.File)
-		u.subject(items.Subject{Codename: c.name, Type: items.Group,
+		u.Subject(items.Subject{Codename: c.name, Type: items.Group,
 			Items: []items.Attachment{{Type: items.Service, Codename: c.name}}})
 	}
 	p := u.decide()
@@ -398,7 +306,7 @@ func TestPartitions(t *testing.T) {
 		len(n2) != 2 || n1[0].Storage != 4000 || n1[0].State != 800 {
 		t.Errorf("%+v\n%+v", n1, n2)
 	}
-	u.nodes = u.nodes[:1]
+	u.Nodes = u.Nodes[:1]
 	const want = "n1/process: 5001 bytes of storage are needed and 1000 free, held by small of small, instance 0"
 	if got := words(u.decide()); !strings.Contains(got, want) {
 		t.Errorf("%s", got)

@@ -16,7 +16,7 @@ import (
 	"tandem.internal/shared/workload"
 )
 
-// Now is the unit's time.
+// Now is the unit's time at first.
 var Now = time.Date(2026, 11, 26, 9, 0, 0, 0, time.UTC)
 
 // Unit is a unit as kinds see it.
@@ -26,6 +26,7 @@ type Unit struct {
 	Contents map[wire.Kind]kind.Content
 	States   map[wire.Kind]kind.State
 	Nodes    []*kind.Node
+	At       time.Time // of changes
 	byName   map[string]*kind.Node
 	seq      uint64
 }
@@ -33,7 +34,7 @@ type Unit struct {
 // New makes an empty unit.
 func New(t testing.TB) *Unit {
 	return &Unit{T: t, Contents: map[wire.Kind]kind.Content{}, States: map[wire.Kind]kind.State{},
-		byName: map[string]*kind.Node{}}
+		At: Now, byName: map[string]*kind.Node{}}
 }
 
 // Rolled says that no rollout goes on.
@@ -91,7 +92,7 @@ func (u *Unit) Change(name wire.Kind, data any) {
 		u.T.Fatal(err)
 	}
 	u.seq++
-	u.Contents[name] = fold.Apply(u.Contents[name], kind.Change{Seq: u.seq, At: Now}, data)
+	u.Contents[name] = fold.Apply(u.Contents[name], kind.Change{Seq: u.seq, At: u.At}, data)
 }
 
 // Accept makes a document the installed one.
