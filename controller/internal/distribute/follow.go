@@ -39,7 +39,7 @@ type follower struct {
 	seen     sight // of which the decision was made
 	decision *steer.Decision
 	current  items.Current   // of the unit then
-	infos    map[string]told // of nodes that take part, when it looked last
+	infos    map[string]said // of nodes that take part, when it looked last
 }
 
 // found is what was found about the desired status of a record.
@@ -196,14 +196,14 @@ func (f *follower) has(k wire.Kind) bool {
 func (f *follower) sight(fl *fleet.Fleet, newest kind.Content) sight {
 	s := sight{wanted: newest, items: fl.Content(record.KindItems), config: fl.Content(wire.KindConfig),
 		components: fl.Content(wire.KindComponents), workloads: fl.Content(wire.KindWorkloads)}
-	infos := make(map[string]told, len(f.infos))
+	infos := make(map[string]said, len(f.infos))
 	fl.Each(wire.KindWorkloads, func(n kind.Node) {
 		if n.Revoked { // it takes no part
 			return
 		}
 		t := f.infos[n.Name]
 		if t.info != n.Info {
-			t = told{n.Info, maphash.Bytes(f.seed, wire.Encode(n.Info))}
+			t = said{n.Info, maphash.Bytes(f.seed, wire.Encode(n.Info))}
 		}
 		infos[n.Name] = t
 		s.nodes += maphash.Comparable(f.seed, seenNode{n.Name, t.hash, n.Up})
@@ -212,8 +212,8 @@ func (f *follower) sight(fl *fleet.Fleet, newest kind.Content) sight {
 	return s
 }
 
-// told is what a node tells of itself.
-type told struct {
+// said is what a node tells of itself.
+type said struct {
 	info *wire.NodeInfo // never changed, only replaced
 	hash uint64         // of it
 }

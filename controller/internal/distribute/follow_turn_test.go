@@ -30,7 +30,7 @@ func TestFollowerIsNoReader(t *testing.T) {
 	})
 }
 
-// TestFollowerSeesWhatNodesSay: what a node says again is nothing new, and what is another is, wherever in memory it is.
+// TestFollowerSeesWhatNodesSay: what a node says again is nothing new, what is another is: wherever in memory it is.
 func TestFollowerSeesWhatNodesSay(t *testing.T) {
 	withFaults(t, nil, func(t *testing.T, r *faulty) {
 		f := newFollower(r.core)

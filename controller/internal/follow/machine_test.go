@@ -91,9 +91,9 @@ func TestPauses(t *testing.T) {
 	}
 }
 
-// TestReleases: however many versions are released while the desired status stays the same, each is there after First
+// TestReleasesGoSoon: however many versions are released while the desired status stays the same, each is there after First
 // at most; what nodes tell after that waits again, for longer each time.
-func TestReleases(t *testing.T) {
+func TestReleasesGoSoon(t *testing.T) {
 	var m follow.Machine
 	at := steertest.Now
 	p := follow.Part{Source: wire.KindWorkloads, Of: 1, Have: "0"}
