@@ -79,6 +79,9 @@ var longest = map[string]int64{"/nodes": MaxNodes, "/items": MaxItems, "/subject
 // Name is what an item, subject or node goes by here.
 func (i *Identity) Name() string { return cmp.Or(i.Codename, i.ID) }
 
+// bare leaves what tells it from others.
+func (i *Identity) bare() { i.Title, i.URN = "", "" }
+
 // ParseDesired reads a desired status strictly. It may be packed: {"packed": …}, compressed with gzip, in base64. What
 // an entry asks for is not judged here, so that one that cannot be met stops no other.
 func ParseDesired(data []byte) (*DesiredStatus, *wire.Error) {
@@ -265,18 +268,27 @@ func (d *DesiredStatus) Canonical() []byte {
 			c.UnitConfig = d.UnitConfig // it was read: this cannot happen
 		}
 	}
+	for i := range c.Nodes {
+		c.Nodes[i].Item.bare()
+	}
 	slices.SortFunc(c.Nodes, func(a, b DesiredNode) int { return a.Item.key().compare(b.Item.key()) })
 	for i := range c.Items {
 		c.Items[i].Owner = nil
+		c.Items[i].Item.bare()
 	}
 	slices.SortFunc(c.Items, func(a, b DesiredItem) int {
 		return cmp.Or(a.Item.key().compare(b.Item.key()), cmp.Compare(a.Version, b.Version))
 	})
+	for i := range c.Subjects {
+		c.Subjects[i].Identity.bare()
+	}
 	slices.SortFunc(c.Subjects, func(a, b DesiredSubject) int {
 		return a.Identity.key().compare(b.Identity.key())
 	})
 	for i := range c.Instances {
 		c.Instances[i].Labels = slices.Sorted(slices.Values(c.Instances[i].Labels))
+		c.Instances[i].Item.bare()
+		c.Instances[i].Subject.bare()
 	}
 	slices.SortFunc(c.Instances, func(a, b DesiredInstance) int {
 		return cmp.Or(a.Item.key().compare(b.Item.key()), cmp.Compare(a.Version, b.Version),

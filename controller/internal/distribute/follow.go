@@ -238,7 +238,7 @@ func (f *follower) decide(ctx context.Context, s *wanted.Status, doc *cloud.Desi
 		return err
 	}
 	f.current = u.Current
-	next := &found{rev: s.Rev, failures: append(failures, follow.Failures(f.decision.Plan)...)}
+	next := &found{rev: s.Rev, failures: append(failures, follow.Failures(f.decision.Plan, failures)...)}
 	for name := range follow.States(doc) {
 		if _, known := f.infos[name]; !known {
 			next.unknown++

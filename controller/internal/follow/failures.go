@@ -7,9 +7,15 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// Failures are what a plan says is not there, for the unit status. What is there all the same is none, and what no
-// node asks for.
-func Failures(p *desired.Plan) (all []unitstatus.Failure) {
+// Failures are what a plan says is not there, for the unit status, beside what Input has found. What is there all the
+// same is none, and what no node asks for.
+func Failures(p *desired.Plan, found []unitstatus.Failure) (all []unitstatus.Failure) {
+	missing := map[items.Ref]string{} // versions that are not there, so that others go on
+	for i := range found {
+		if f := &found[i]; f.Subject == "" {
+			missing[f.Ref] = f.Version
+		}
+	}
 	for i := range p.Reasons {
 		r := &p.Reasons[i]
 		code := wire.CodeWrongState
@@ -27,6 +33,10 @@ func Failures(p *desired.Plan) (all []unitstatus.Failure) {
 			Subject: r.Subject, Error: wire.New(code, "", wire.Plain(r.Why, 1000))}
 		if r.Index != nil {
 			f.Index = *r.Index
+		}
+		if wants := missing[f.Ref]; wants != "" && r.Reason == desired.Deprecated {
+			f.Version, f.Error = wants, wire.New(wire.CodeNotFound, "", "this version is not there, and in "+r.Version+
+				", which goes on, nothing is started")
 		}
 		all = append(all, f)
 	}

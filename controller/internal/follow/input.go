@@ -169,9 +169,13 @@ func (m *asked) take(w *cloud.DesiredItem) {
 	}
 }
 
-// keep has a version of the stock go on, and returns it as it is decided about.
+// keep has a version of the stock go on, and returns it as it is decided about: what runs stays where it is, and nothing
+// is started in it.
 func (m *asked) keep(it *items.Item) *items.Item {
 	own := copyOf(it)
+	if it.Meta.Type != items.Layer {
+		own.State = items.Deprecated
+	}
 	m.kept[it], m.old = own, append(m.old, own)
 	return own
 }

@@ -127,3 +127,33 @@ func TestManyEntries(t *testing.T) {
 		t.Errorf("it took %v", took)
 	}
 }
+
+// TestNothingIsStartedInTheOldVersion: what is asked for of a version that is not there, beside what runs of the old one,
+// is started in none.
+func TestNothingIsStartedInTheOldVersion(t *testing.T) {
+	w := newWorld(t)
+	w.Has(service("web", "1.0.0"))
+	w.wants(wish("service web 1.0.0"))
+	w.settle()
+	next := wish("service web 1.1.0")
+	next.Instances[0].NumInstances = 3
+	w.wants(next)
+	w.settle()
+	if n := len(w.Slots("n1")) + len(w.Slots("n2")); n != 1 {
+		t.Errorf("%d run", n)
+	}
+	var got []string
+	for _, f := range w.failures {
+		got = append(got, fmt.Sprint(f.Ref, " ", f.Version, " ", f.Subject, " ", f.Index, ": ", f.Error.Message[:25]))
+	}
+	const want = `["service web 1.1.0  0: the unit does not have th" "service web 1.1.0 hall 1: this version is not there" ` +
+		`"service web 1.1.0 hall 2: this version is not there"]`
+	if text := fmt.Sprintf("%q", got); text != want {
+		t.Errorf("%s", text)
+	}
+	w.Has(service("web", "1.1.0"))
+	w.settle()
+	if n := len(w.Slots("n1")) + len(w.Slots("n2")); n != 3 {
+		t.Errorf("%d run once it is there", n)
+	}
+}

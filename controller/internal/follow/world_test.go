@@ -110,7 +110,7 @@ func (w *world) settle() (wake time.Time) {
 		if err != nil {
 			w.T.Fatal(err)
 		}
-		w.failures = append(failures, follow.Failures(p.Plan)...)
+		w.failures = append(failures, follow.Failures(p.Plan, failures)...)
 		documents := map[wire.Kind][]byte{wire.KindComponents: p.Components, wire.KindWorkloads: p.Workloads}
 		var parts []follow.Part
 		for _, k := range []wire.Kind{wire.KindComponents, wire.KindWorkloads} {
