@@ -33,13 +33,15 @@ const reordered = `{
   {"identity": {"codename": "press", "urn": "urn:x"}, "type": "nodeType"}],
  "instances": [
   {"item": {"codename": "base", "type": "component", "title": "Base"}, "subject": {"codename": "press"}, "labels": []},
-  {"subject": {"codename": "hall", "title": "H"}, "item": {"id": "i-1"}, "priority": 0, "labels": ["y", "x"], "numInstances": 2}],
+  {"subject": {"codename": "hall", "title": "H"},
+   "item": {"id": "i-1"}, "priority": 0, "labels": ["y", "x"], "numInstances": 2}],
  "items": [
   {"item": {"codename": "base", "type": "component"}, "version": "7.0.0", "indexDigest":
    "sha256:1f0d3c5b7a9e8d6c4b2a1f0e9d8c7b6a5f4e3d2c1b0a9f8e7d6c5b4a3f2e1d0c"},
   {"item": {"id": "i-1", "type": "service", "title": "Web"}, "version": "1.0.0", "owner": {"id": "other"}}],
  "unitConfig": {"formatVersion": "7", "nodes": [], "version": "2.0.0"},
- "nodes": [{"item": {"codename": "a", "urn": "u"}, "state": "provisioned"}, {"item": {"codename": "b"}, "state": "paused"}],
+ "nodes": [{"item": {"codename": "a", "urn": "u"}, "state": "provisioned"},
+  {"item": {"codename": "b"}, "state": "paused"}],
  "correlationId": "8"
 }`
 

@@ -38,8 +38,8 @@ type follower struct {
 	batch    unitstatus.Batch
 	seen     sight // of which the decision was made
 	decision *steer.Decision
-	current  items.Current   // of the unit then
-	infos    map[string]said // of nodes that take part, when it looked last
+	current  items.Current         // of the unit then
+	infos    map[string]hashedInfo // of nodes that take part, when it looked last
 }
 
 // found is what was found about the desired status of a record.
@@ -196,14 +196,14 @@ func (f *follower) has(k wire.Kind) bool {
 func (f *follower) sight(fl *fleet.Fleet, newest kind.Content) sight {
 	s := sight{wanted: newest, items: fl.Content(record.KindItems), config: fl.Content(wire.KindConfig),
 		components: fl.Content(wire.KindComponents), workloads: fl.Content(wire.KindWorkloads)}
-	infos := make(map[string]said, len(f.infos))
+	infos := make(map[string]hashedInfo, len(f.infos))
 	fl.Each(wire.KindWorkloads, func(n kind.Node) {
 		if n.Revoked { // it takes no part
 			return
 		}
 		t := f.infos[n.Name]
 		if t.info != n.Info {
-			t = said{n.Info, maphash.Bytes(f.seed, wire.Encode(n.Info))}
+			t = hashedInfo{n.Info, maphash.Bytes(f.seed, wire.Encode(n.Info))}
 		}
 		infos[n.Name] = t
 		s.nodes += maphash.Comparable(f.seed, seenNode{n.Name, t.hash, n.Up})
@@ -212,8 +212,8 @@ func (f *follower) sight(fl *fleet.Fleet, newest kind.Content) sight {
 	return s
 }
 
-// said is what a node tells of itself.
-type said struct {
+// hashedInfo is what a node tells of itself.
+type hashedInfo struct {
 	info *wire.NodeInfo // never changed, only replaced
 	hash uint64         // of it
 }

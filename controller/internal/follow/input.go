@@ -169,8 +169,8 @@ func (m *asked) take(w *cloud.DesiredItem) {
 	}
 }
 
-// keep has a version of the stock go on, and returns it as it is decided about: what runs stays where it is, and nothing
-// is started in it.
+// keep has a version of the stock go on, and returns it as it is decided about: what runs stays where it is, and
+// nothing is started in it.
 func (m *asked) keep(it *items.Item) *items.Item {
 	own := copyOf(it)
 	if it.Meta.Type != items.Layer {

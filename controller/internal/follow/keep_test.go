@@ -128,8 +128,8 @@ func TestManyEntries(t *testing.T) {
 	}
 }
 
-// TestNothingIsStartedInTheOldVersion: what is asked for of a version that is not there, beside what runs of the old one,
-// is started in none.
+// TestNothingIsStartedInTheOldVersion: what is asked for of a version that is not there, beside what runs of the old
+// one, is started in none.
 func TestNothingIsStartedInTheOldVersion(t *testing.T) {
 	w := newWorld(t)
 	w.Has(service("web", "1.0.0"))
@@ -146,8 +146,8 @@ func TestNothingIsStartedInTheOldVersion(t *testing.T) {
 	for _, f := range w.failures {
 		got = append(got, fmt.Sprint(f.Ref, " ", f.Version, " ", f.Subject, " ", f.Index, ": ", f.Error.Message[:25]))
 	}
-	const want = `["service web 1.1.0  0: the unit does not have th" "service web 1.1.0 hall 1: this version is not there" ` +
-		`"service web 1.1.0 hall 2: this version is not there"]`
+	const want = `["service web 1.1.0  0: the unit does not have th" ` +
+		`"service web 1.1.0 hall 1: this version is not there" "service web 1.1.0 hall 2: this version is not there"]`
 	if text := fmt.Sprintf("%q", got); text != want {
 		t.Errorf("%s", text)
 	}

@@ -91,8 +91,8 @@ func TestPauses(t *testing.T) {
 	}
 }
 
-// TestReleasesGoSoon: however many versions are released while the desired status stays the same, each is there after First
-// at most; what nodes tell after that waits again, for longer each time.
+// TestReleasesGoSoon: however many versions are released while the desired status stays the same, each is there after
+// First at most; what nodes tell after that waits again, for longer each time.
 func TestReleasesGoSoon(t *testing.T) {
 	var m follow.Machine
 	at := steertest.Now
