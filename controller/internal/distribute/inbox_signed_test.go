@@ -27,10 +27,10 @@ type cloudSide struct {
 }
 
 // withCloud is withFaults with a broker outside and a cloud side that may submit.
-func withCloud(t *testing.T, f func(c *cloudSide)) { withCloudThat(t, false, f) }
+func withCloud(t *testing.T, f func(c *cloudSide)) { withCloudThat(t, func(*Config) {}, f) }
 
-// withCloudThat is that of a cloud side that says what runs, or does not.
-func withCloudThat(t *testing.T, steers bool, f func(c *cloudSide)) {
+// withCloudThat is withCloud with a configuration of which some is another.
+func withCloudThat(t *testing.T, tune func(*Config), f func(c *cloudSide)) {
 	key := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, 32))
 	file := filepath.Join(t.TempDir(), "submitters")
 	line := "fleet " + base64.StdEncoding.EncodeToString(key.Public().(ed25519.PublicKey)) +
@@ -39,7 +39,8 @@ func withCloudThat(t *testing.T, steers bool, f func(c *cloudSide)) {
 		t.Fatal(err)
 	}
 	outside := func(c *Config) {
-		c.Broker, c.Submitters, c.Cloud = view.Broker{}, submitter.List{Path: file}, steers
+		c.Broker, c.Submitters = view.Broker{}, submitter.List{Path: file}
+		tune(c)
 	}
 	withFaults(t, outside, func(t *testing.T, r *faulty) { f(&cloudSide{t, r, seal.NewSigner(key)}) })
 }

@@ -14,6 +14,7 @@ import (
 	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/durable"
+	"tandem.internal/shared/flow"
 	"tandem.internal/shared/seal"
 )
 
@@ -52,11 +53,14 @@ type Config struct {
 
 	StopMaintenance time.Duration // a stop in good order announces a maintenance of so long; 0: none
 	StatusWait      time.Duration // what changes within it is said to the cloud side together; 1 s
+	StatusPace      flow.Rate     // of parts of what is said so; 16 at once, then one a second
 	Beacon          time.Duration // how often the beacon is sent again; 1 min
 	Jitter          time.Duration // nodes spread repeated reports over this; 0: they do not
 	ReopenEvery     time.Duration // how often a broken journal is tried again; 2 s
 	CheckpointEvery uint64        // records between two checkpoints; 100,000
 	KeepRecords     int           // newest records that compaction keeps whatever they are; 1,000,000
+	KeepSuperseded  int           // newest records that it keeps of what machines submit, of each source; 100
+	KeepDocuments   int64         // bytes of these records with their documents; 32 MiB
 	MaxBatch        int           // events in one commit; 4096
 	// Cut ends the session of a subject ("node/n1") at the broker. It must not wait for the core.
 	// Nil: there is none that could be ended.
@@ -89,6 +93,9 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.Relieve, 15*time.Second)
 	setDefault(&c.CheckpointEvery, 100_000)
 	setDefault(&c.KeepRecords, 1_000_000)
+	setDefault(&c.StatusPace, pace)
+	setDefault(&c.KeepSuperseded, 100)
+	setDefault(&c.KeepDocuments, 32<<20)
 	setDefault(&c.MaxBatch, 4096)
 	return c
 }

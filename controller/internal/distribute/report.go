@@ -158,9 +158,9 @@ var pace = flow.Rate{Burst: 16, Every: time.Second}
 
 // paced waits until the next part may be said; false: ctx has ended.
 func (r *reporter) paced(ctx context.Context) bool {
-	for !r.parts.Take(time.Now(), pace) {
+	for !r.parts.Take(time.Now(), r.c.cfg.StatusPace) {
 		select {
-		case <-time.After(time.Until(r.parts.Next(pace, 1))):
+		case <-time.After(time.Until(r.parts.Next(r.c.cfg.StatusPace, 1))):
 		case <-ctx.Done():
 			return false
 		}

@@ -10,18 +10,11 @@ import (
 	"tandem.internal/controller/internal/record"
 )
 
-// Bounds of what machines have submitted and others have taken the place of: of each source the newest so many records
-// are kept, and so many bytes with their documents.
-const (
-	maxSuperseded      = 100
-	maxSupersededBytes = 32 << 20
-)
-
 // superseded returns the records that compaction removes though their types are kept: of documents that were decided,
 // of desired statuses, and of submissions that changed nothing, those that are too many. What nodes have or a rollout
 // may bring back is not, and the newest of each submitter on each topic: older ones are not judged after it.
 func (c *Core) superseded(ctx context.Context, j *journal.Journal) (doomed []uint64, err error) {
-	b := bounded{j: j, kept: map[string]*amount{}, counted: map[string]bool{}, newest: map[line]bool{}}
+	b := bounded{c: c, j: j, kept: map[string]*amount{}, counted: map[string]bool{}, newest: map[line]bool{}}
 	if err := c.look(ctx, func(f *fleet.Fleet) { b.used = f.BodyInUse() }); err != nil {
 		return nil, err
 	}
@@ -45,6 +38,7 @@ func (c *Core) superseded(ctx context.Context, j *journal.Journal) (doomed []uin
 
 // bounded counts what is kept, the newest first.
 type bounded struct {
+	c       *Core
 	j       *journal.Journal
 	used    map[string]bool    // bodies
 	kept    map[string]*amount // by what is counted together
@@ -86,6 +80,6 @@ func (b *bounded) keeps(r *record.Record) (bool, error) {
 	first := !v.Signed.IsZero() && !b.newest[from]
 	b.newest[from] = b.newest[from] || first
 	a.records, a.bytes = a.records+1, a.bytes+size
-	within := a.records == 1 || a.records <= maxSuperseded && a.bytes <= maxSupersededBytes
+	within := a.records == 1 || a.records <= b.c.cfg.KeepSuperseded && a.bytes <= b.c.cfg.KeepDocuments
 	return within || first || v.Hash != "" && b.used[v.Hash], nil
 }

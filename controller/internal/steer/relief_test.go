@@ -271,11 +271,8 @@ func TestLiarsInTurn(t *testing.T) {
 		}
 		return a, b
 	}
-	if a, b := moved(24 * time.Hour); a > 7 || b > 7 || b < 5 {
-		t.Errorf("a moved %d times in a day, b %d times", a, b)
-	}
-	if a, b := moved(26 * time.Hour); a > 2 || b > 2 || b < 1 {
-		t.Errorf("a moved %d times in a day more, b %d times", a, b)
+	if a, b := moved(11 * time.Hour); a > 6 || b > 6 || b < 4 {
+		t.Errorf("a moved %d times in half a day, b %d times", a, b)
 	}
 	p.At = p.At.Add(3 * rebalance.MostRest)
 	if _, b := moved(time.Hour); b < 2 {
