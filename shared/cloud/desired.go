@@ -3,6 +3,7 @@ package cloud
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -90,6 +91,9 @@ func ParseDesired(data []byte) (*DesiredStatus, *wire.Error) {
 	}
 	if json.Unmarshal(data, &p, json.RejectUnknownMembers(true)) == nil && len(p.Packed) > 0 {
 		text, err := unpack(p.Packed, MaxDocument)
+		if errors.Is(err, errTooLong) {
+			return nil, wire.New(wire.CodeTooLarge, "/packed", err.Error())
+		}
 		if err != nil {
 			return nil, wire.New(wire.CodeMalformed, "/packed", err.Error())
 		}
@@ -142,7 +146,7 @@ func measure(data []byte) *wire.Error {
 func (d *DesiredStatus) check() *wire.Error {
 	switch {
 	case d.MessageType != "" && d.MessageType != TypeDesiredStatus:
-		return wire.New(wire.CodeBadValue, "/messageType", "it is "+TypeDesiredStatus)
+		return wire.New(wire.CodeBadValue, "/messageType", "must be "+TypeDesiredStatus)
 	case len(d.CorrelationID) > items.MaxText:
 		return wire.New(wire.CodeTooLarge, "/correlationId", fmt.Sprintf("at most %d bytes", items.MaxText))
 	}
@@ -187,10 +191,10 @@ func (d *DesiredStatus) check() *wire.Error {
 		c.short("/instances", i, "/version", in.Version, items.MaxText)
 		c.labels(i, in.Labels)
 		if p := in.Priority; p != nil && (*p < 0 || *p > items.MaxPriority) {
-			c.bad("/instances", i, "/priority", fmt.Sprintf("from 0 to %d", items.MaxPriority))
+			c.bad("/instances", i, "/priority", fmt.Sprintf("must be from 0 to %d", items.MaxPriority))
 		}
 		if in.NumInstances < 0 || in.NumInstances > items.MaxInstances {
-			c.bad("/instances", i, "/numInstances", fmt.Sprintf("from 0 to %d", items.MaxInstances))
+			c.bad("/instances", i, "/numInstances", fmt.Sprintf("must be from 0 to %d", items.MaxInstances))
 		} else if all += in.NumInstances; all > MaxInstances && c.err == nil {
 			c.err = wire.New(wire.CodeTooLarge, "/instances", fmt.Sprintf("at most %d together", MaxInstances))
 		}

@@ -112,7 +112,8 @@ func TestWishRefusals(t *testing.T) {
 		}
 	}
 	text := packed(`{"correlationId":"` + strings.Repeat(" ", 8<<20) + `"}`)
-	if _, err := cloud.ParseDesired(text); err == nil || err.Path != "/packed" || len(text) > wire.MaxPayload {
+	if _, err := cloud.ParseDesired(text); err == nil || err.Path != "/packed" || err.Code != wire.CodeTooLarge ||
+		len(text) > wire.MaxPayload {
 		t.Errorf("%d bytes of a bomb: %v", len(text), err)
 	}
 }

@@ -42,7 +42,9 @@ func Pack(data []byte) []byte {
 	return b.Bytes()
 }
 
-// unpack is the inverse of Pack; more than most bytes are an error.
+var errTooLong = errors.New("too long")
+
+// unpack is the inverse of Pack; more than most bytes are errTooLong.
 func unpack(packed []byte, most int64) ([]byte, error) {
 	r, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
@@ -53,7 +55,7 @@ func unpack(packed []byte, most int64) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("not compressed as RFC 1952 says: %w", err)
 	case int64(len(data)) > most:
-		return nil, fmt.Errorf("more than %d bytes when unpacked", most)
+		return nil, fmt.Errorf("%w: more than %d bytes when unpacked", errTooLong, most)
 	}
 	return data, nil
 }

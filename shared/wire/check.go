@@ -226,7 +226,7 @@ func (s *Submission) check() error {
 	case s.Name != "" && !ValidName(s.Name):
 		return New(CodeBadValue, "/name", "no name")
 	case s.Sig == nil && !s.Time.IsZero():
-		return New(CodeMissing, "/sig", "required with a time")
+		return New(CodeMissing, "/sig", "a submission that has a time is signed")
 	case s.Sig != nil && len(s.Sig.Path) > 0:
 		return New(CodeBadValue, "/sig/path", "a submission is signed by itself")
 	case s.Sig != nil:

@@ -105,12 +105,16 @@ func (c *Core) WhyDesired(ctx context.Context, in op.WhyDesiredIn) (desired.Expl
 	nodes, names := d.Known()
 	if !slices.Contains(nodes, in.Node) {
 		return desired.Explanation{}, wire.New(wire.CodeNotFound, "", fmt.Sprintf(
-			"node %.100q has not told what it is%s", in.Node, near.Hint(in.Node, nodes)))
+			"no node %.100q has told what it is%s", in.Node, near.Hint(in.Node, nodes)))
 	}
 	found := why.Items(d.Plan, in.Node, in.Item, in.Type)
 	switch len(found) {
 	case 0:
-		return desired.Explanation{}, wire.New(wire.CodeNotFound, "", fmt.Sprintf("there is no item %.80q%s", in.Item,
+		none := "there is no item"
+		if c.cfg.Cloud {
+			none = "the desired status names no item"
+		}
+		return desired.Explanation{}, wire.New(wire.CodeNotFound, "", fmt.Sprintf("%s %.80q%s", none, in.Item,
 			near.Hint(in.Item, names)))
 	case 1:
 		return found[0], nil

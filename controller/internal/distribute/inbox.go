@@ -227,7 +227,7 @@ func (c *Core) takes() string {
 			all = append(all, "inbox/"+string(src.Name))
 		}
 	}
-	return "this controller takes submissions on " + strings.Join(all, " and ")
+	return "this controller takes submissions on " + strings.Join(all, ", ") + " and inbox/status"
 }
 
 // takesFromInbox reports whether something of a source may be submitted over MQTT.

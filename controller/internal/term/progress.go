@@ -2,6 +2,7 @@ package term
 
 import (
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 )
@@ -11,9 +12,12 @@ import (
 type Progress struct {
 	s       *Screen
 	lines   bool // also where there is no terminal
-	last    string
-	at      time.Time
 	written bool // the line stands on the terminal
+
+	mu   sync.Mutex // of what follows
+	last string
+	at   time.Time
+	next *time.Timer // writes the newest line when its second has come; nil: it is written
 }
 
 // Progress begins one; lines says whether it is shown where there is no terminal, too.
@@ -31,6 +35,9 @@ func Bar(done, total int) string {
 
 // Update shows text, and on a terminal a bar of done out of total.
 func (p *Progress) Update(text string, done, total int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.drop()
 	if text == p.last {
 		return
 	}
@@ -41,14 +48,42 @@ func (p *Progress) Update(text string, done, total int) {
 		p.write("\r" + bar + Shorten(text, room) + "\x1b[K")
 		return
 	}
-	if now := p.s.Now(); p.lines && (p.last == "" || now.Sub(p.at) >= time.Second) {
-		p.write(text + "\n")
-		p.last, p.at = text, now
+	if !p.lines {
+		return
+	}
+	if early := time.Second - p.s.Now().Sub(p.at); p.last != "" && early > 0 {
+		var next *time.Timer
+		next = time.AfterFunc(early, func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if p.next == next {
+				p.line(text)
+			}
+		})
+		p.next = next
+		return
+	}
+	p.line(text)
+}
+
+func (p *Progress) line(text string) {
+	p.write(text + "\n")
+	p.last, p.at, p.next = text, p.s.Now(), nil
+}
+
+// drop forgets a line whose second has not come.
+func (p *Progress) drop() {
+	if p.next != nil {
+		p.next.Stop()
+		p.next = nil
 	}
 }
 
 // End removes the line from the terminal.
 func (p *Progress) End() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.drop()
 	if p.written {
 		p.write("\r\x1b[K")
 	}

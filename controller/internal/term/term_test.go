@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -95,6 +96,33 @@ func TestProgress(t *testing.T) {
 	if want := "\r[##########----------] 1/2\x1b[K\r\x1b[K"; errs.String() != want {
 		t.Errorf("%q", errs.String())
 	}
+}
+
+// TestProgressEndsWithTheNewest: what comes within a second of the line before is shown once that is over, although
+// nothing else comes.
+func TestProgressEndsWithTheNewest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out, errs strings.Builder
+		s := screen(&out, &errs)
+		s.Now = time.Now
+		lines := s.Progress(true)
+		lines.Update("downloading", 0, 1)
+		lines.Update("dropped", 0, 1)
+		lines.Update("installing", 0, 1)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if errs.String() != "downloading\ninstalling\n" {
+			t.Errorf("%q", errs.String())
+		}
+		lines.Update("installed", 1, 1)
+		lines.Update("late", 1, 1)
+		lines.End()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if errs.String() != "downloading\ninstalling\ninstalled\n" {
+			t.Errorf("%q", errs.String())
+		}
+	})
 }
 
 type full struct{}

@@ -46,6 +46,13 @@ func ofItems(e view.Entry) (text string, is bool) {
 			}
 			return "subject " + d.Codename + " set"
 		})
+	case record.KindWanted:
+		return read(e.Data, func(d record.WantedData) string {
+			if d.CorrelationID == "" {
+				return "desired status set"
+			}
+			return "desired status set, correlation ID " + d.CorrelationID
+		})
 	}
 	return "", false
 }

@@ -11,6 +11,21 @@ import (
 	"tandem.internal/controller/internal/view"
 )
 
+// TestDesiredStatusRecord: that the cloud side wants something else is told in words.
+func TestDesiredStatusRecord(t *testing.T) {
+	for want, d := range map[string]record.WantedData{"desired status set": {},
+		"desired status set, correlation ID 17": {CorrelationID: "17"}} {
+		d.Document = []byte("{}")
+		text, err := json.Marshal(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := ofItems(view.Entry{Kind: string(record.KindWanted), Data: text}); got != want || !ok {
+			t.Errorf("%q %v", got, ok)
+		}
+	}
+}
+
 // Every record of a rollout is told in words.
 func TestRolloutRecords(t *testing.T) {
 	hash := rollout.NodeHash{Node: "n1", Hash: "B"}

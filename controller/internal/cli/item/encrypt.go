@@ -68,6 +68,10 @@ func encrypt(ctx context.Context, file string, to []age.Recipient) (*wire.Encryp
 		return nil, command.Unreadable(file, err)
 	}
 	defer in.Close() // it was only read
+	if info, err := in.Stat(); err == nil && info.IsDir() {
+		return nil, command.Usage("%s is a directory: pack it first (tandem item pack), and encrypt what that writes",
+			file)
+	}
 	path := file + asEncrypted
 	if _, err := os.Lstat(path); err == nil {
 		return nil, command.Usage("%s is there already: release it, or remove it to encrypt %s again, which makes "+
@@ -101,6 +105,9 @@ func encrypt(ctx context.Context, file string, to []age.Recipient) (*wire.Encryp
 func encrypted(ctx context.Context, file string) (*wire.Encrypted, error) {
 	path := file + asEncrypted
 	in, err := os.Open(path)
+	if plain, is := strings.CutSuffix(file, asEncrypted); is && errors.Is(err, fs.ErrNotExist) {
+		return nil, command.Usage("with --encrypted say %s: %s is found beside it", plain, file)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, command.Usage("there is no %s: tandem item encrypt %s --to age1… writes it", path, file)
 	}

@@ -64,8 +64,12 @@ func TestEncrypt(t *testing.T) {
 	if _, err := encrypt(t.Context(), file, to); err == nil {
 		t.Error("it is written over")
 	}
-	if _, err := encrypt(t.Context(), filepath.Dir(file), to); err == nil {
-		t.Error("a directory is encrypted")
+	_, err = encrypt(t.Context(), filepath.Dir(file), to)
+	if err == nil || !strings.Contains(err.Error(), "item pack") {
+		t.Errorf("of a directory: %v", err)
+	}
+	if _, err := encrypted(t.Context(), file+".age"); err == nil || !strings.Contains(err.Error(), "say "+file+":") {
+		t.Errorf("of what is encrypted: %v", err)
 	}
 	if _, err := os.Lstat(filepath.Dir(file) + ".age"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("of a directory there is a file: %v", err)

@@ -267,7 +267,11 @@ func configLines(c *oci.Config) (lines [][2]string) {
 	} else {
 		add("runs", quoted(c.Args))
 	}
-	add("as", c.User.String()+" in "+c.WorkingDir)
+	as := c.User.String() + " in " + c.WorkingDir
+	if c.User.UID == 0 {
+		as += "; as a service it needs --user"
+	}
+	add("as", as)
 	add("env", quoted(c.Env))
 	add("stops", c.StopSignal)
 	var ports []string
