@@ -283,7 +283,7 @@ func Refusal(f *desired.Refusal) string {
 func Chosen(c desired.Choice) string {
 	return map[desired.Choice]string{
 		desired.ByNode:     "a component is on each node of its subject",
-		desired.ByStaying:  "it runs there and may stay",
+		desired.ByStaying:  "its place was there and is kept",
 		desired.ByBeing:    "nowhere else may it run",
 		desired.ByPriority: "the node has the highest priority",
 		desired.ByCPU:      "the most CPU was free there",

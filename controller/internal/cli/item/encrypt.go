@@ -106,7 +106,7 @@ func encrypted(ctx context.Context, file string) (*wire.Encrypted, error) {
 	path := file + asEncrypted
 	in, err := os.Open(path)
 	if plain, is := strings.CutSuffix(file, asEncrypted); is && errors.Is(err, fs.ErrNotExist) {
-		return nil, command.Usage("with --encrypted say %s: %s is found beside it", plain, file)
+		return nil, command.Usage("with --encrypted say %s, beside which %s is found", plain, file)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, command.Usage("there is no %s: tandem item encrypt %s --to age1… writes it", path, file)

@@ -68,7 +68,7 @@ func TestEncrypt(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "item pack") {
 		t.Errorf("of a directory: %v", err)
 	}
-	if _, err := encrypted(t.Context(), file+".age"); err == nil || !strings.Contains(err.Error(), "say "+file+":") {
+	if _, err := encrypted(t.Context(), file+".age"); err == nil || !strings.Contains(err.Error(), "say "+file+",") {
 		t.Errorf("of what is encrypted: %v", err)
 	}
 	if _, err := os.Lstat(filepath.Dir(file) + ".age"); !errors.Is(err, os.ErrNotExist) {
