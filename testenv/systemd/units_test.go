@@ -1,9 +1,7 @@
 package systemd
 
 import (
-	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -20,18 +18,16 @@ var programs = []string{"tandem-controller", "tandem-node", "tandem-key", "tande
 // exposure is the highest grade of `systemd-analyze security` that passes, in tenths: 1.5 of 10.
 const exposure = "15"
 
-// nodeExposure is the agent's: it has to write its own control groups.
-const nodeExposure = "16"
-
 // keeperExposure is that of the keeper of slots with users, which root starts.
 const keeperExposure = "31"
 
 // known are the settings that these units may use, by section; another one is a typing error or
 // asks for a word here.
 var known = map[string][]string{
-	"Unit":    {"Description", "After", "Before", "Requires", "Wants", "StartLimitIntervalSec"},
+	"Unit": {"Description", "After", "Before", "Requires", "Wants", "StartLimitIntervalSec",
+		"ConditionPathExists"},
 	"Install": {"WantedBy"},
-	"Path":    {"PathExists"},
+	"Path":    {"PathExists", "PathChanged"},
 	"Service": {
 		"User", "Group", "DynamicUser", "LoadCredential", "ExecStartPre", "ExecStart", "ExecStop", "GuessMainPID",
 		"Slice", "StateDirectory", "StateDirectoryMode", "RuntimeDirectory", "RuntimeDirectoryMode",
@@ -40,7 +36,7 @@ var known = map[string][]string{
 		"OOMScoreAdjust",
 		"CapabilityBoundingSet", "AmbientCapabilities", "NoNewPrivileges", "RestrictSUIDSGID", "RestrictNamespaces",
 		"ProtectSystem", "ProtectHome", "ReadWritePaths",
-		"PrivateTmp", "PrivateDevices", "PrivateNetwork", "UMask", "ProtectKernelTunables", "ProtectKernelModules",
+		"PrivateTmp", "PrivateDevices", "PrivateMounts", "PrivateNetwork", "UMask", "ProtectKernelTunables", "ProtectKernelModules",
 		"ProtectKernelLogs", "ProtectControlGroups",
 		"ProtectClock", "ProtectHostname", "LockPersonality", "RestrictRealtime", "ProtectProc", "RemoveIPC",
 		"KeyringMode", "ProcSubset", "PrivateUsers",
@@ -122,15 +118,18 @@ func TestUnits(t *testing.T) {
 			if (s["User"] == nil) == (s["DynamicUser"] == nil) || slices.Contains(s["User"], "root") {
 				t.Errorf("User %q, DynamicUser %q: a user of its own is needed", s["User"], s["DynamicUser"])
 			}
-			_, users := source(t, "tandem.sysusers")
+			var users string // each program brings its own
+			if s["User"] != nil {
+				_, users = source(t, name+".sysusers")
+			}
 			for _, u := range s["User"] {
 				if !strings.Contains(users, "\nu "+u+" ") {
-					t.Errorf("user %s is not in tandem.sysusers", u)
+					t.Errorf("user %s is not in %s.sysusers", u, name)
 				}
 			}
 			for _, g := range s["Group"] {
 				if !strings.Contains(users, "\ng "+g+" ") && !strings.Contains(users, "\nu "+g+" ") {
-					t.Errorf("group %s is not in tandem.sysusers", g)
+					t.Errorf("group %s is not in %s.sysusers", g, name)
 				}
 			}
 			allowed := "@system-service; ~@privileged @resources @obsolete"
@@ -186,8 +185,20 @@ func TestAgent(t *testing.T) {
 		"/tandem-workloads.service"; len(s["Environment"]) != 1 || s["Environment"][0] != want {
 		t.Errorf("Environment is %q, want %q", s["Environment"], want)
 	}
+	// A node has no name, and its agent does not start, before it has joined; then it starts unasked.
+	joined := "/var/lib/" + s["StateDirectory"][0] + "/identity/identity.json"
+	_, text = source(t, "tandem-node.path")
+	if p := settings(t, text)["PathChanged"]; !reflect.DeepEqual(p, []string{joined}) ||
+		!reflect.DeepEqual(s["ConditionPathExists"], p) {
+		t.Errorf("the agent starts if there is %q, and when %q changes", s["ConditionPathExists"], p)
+	}
 	// The wish to reboot is left where the path unit looks, and where nobody else may.
 	_, example := source(t, "node.yaml")
+	for _, who := range []string{"unit", "node"} {
+		if value, ok := effective(example, who); ok {
+			t.Errorf("without a join it is %s %s", who, value)
+		}
+	}
 	command, ok := effective(example, "reboot-command")
 	command, _, _ = strings.Cut(command, " #")
 	argv := strings.Fields(command)
@@ -208,7 +219,7 @@ func TestAgent(t *testing.T) {
 	// Programs to be watched have a directory that belongs to root.
 	watch, _ := effective(example, "watch-dir")
 	watch = strings.TrimSpace(watch)
-	_, tmpfiles := source(t, "tandem.tmpfiles")
+	_, tmpfiles := source(t, "tandem-node.tmpfiles")
 	if !strings.Contains(tmpfiles, "\nd "+watch+" 1775 root tandem-watch -\n") {
 		t.Errorf("watch-dir %s is not made:\n%s", watch, tmpfiles)
 	}
@@ -380,92 +391,4 @@ func effective(out, setting string) (string, bool) {
 		}
 	}
 	return "", false
-}
-
-// TestAnalyze lets systemd judge.
-func TestAnalyze(t *testing.T) {
-	analyze, err := exec.LookPath("systemd-analyze")
-	if err != nil {
-		t.Skip("SKIPPED: systemd-analyze is not installed, so systemd's own view of the units was NOT tested")
-	}
-	dir := t.TempDir()
-	// tandem-node requires the first one, and so does the second
-	for _, name := range append([]string{"tandem-workloads", "tandem-keeper"}, programs...) {
-		path, text := source(t, name+".service")
-		installed := filepath.Join(dir, name+".service")
-		for _, p := range programs {
-			text = strings.ReplaceAll(text, "/usr/bin/"+p, proc.Binary(t, p)) // where it is on this machine
-		}
-		if err := os.WriteFile(installed, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		out, err := exec.Command(analyze, "verify", "--man=no", installed).CombinedOutput()
-		if err != nil || len(bytes.TrimSpace(out)) > 0 {
-			t.Errorf("verify %s: %v\n%s", name, err, out)
-		}
-		if name == "tandem-workloads" {
-			continue // it runs nothing that listens or lasts
-		}
-		threshold := exposure
-		switch name {
-		case "tandem-node":
-			threshold = nodeExposure
-		case "tandem-keeper":
-			threshold = keeperExposure
-		}
-		out, err = exec.Command(analyze, "security", "--offline=true", "--no-pager", "--threshold="+threshold,
-			path).CombinedOutput()
-		if err != nil {
-			t.Errorf("security %s: %v\n%s", name, err, out)
-		}
-		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-		t.Log(strings.TrimSpace(lines[len(lines)-1]))
-	}
-	for _, name := range []string{"tandem-reboot.path", "tandem-reboot.service"} {
-		_, text := source(t, name)
-		settings(t, text)
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if out, err := exec.Command(analyze, "verify", "--man=no",
-		filepath.Join(dir, "tandem-reboot.path")).CombinedOutput(); err != nil || len(bytes.TrimSpace(out)) > 0 {
-		t.Errorf("verify tandem-reboot.path: %v\n%s", err, out)
-	}
-	files(t, dir)
-}
-
-// files lets systemd make users and directories, below dir.
-func files(t *testing.T, dir string) {
-	t.Helper()
-	sysusers, err := exec.LookPath("systemd-sysusers")
-	tmpfiles, terr := exec.LookPath("systemd-tmpfiles")
-	if err != nil || terr != nil {
-		t.Log("SKIPPED: systemd-sysusers or systemd-tmpfiles is not installed")
-		return
-	}
-	path, _ := source(t, "tandem.sysusers")
-	if os.Getuid() != 0 { // only root may give files to others
-		if out, err := exec.Command(sysusers, "--dry-run", "--root="+dir, path).CombinedOutput(); err != nil {
-			t.Errorf("systemd-sysusers: %v\n%s", err, out)
-		}
-		return
-	}
-	if err := os.Mkdir(filepath.Join(dir, "etc"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command(sysusers, "--root="+dir, path).CombinedOutput(); err != nil {
-		t.Errorf("systemd-sysusers: %v\n%s", err, out)
-	}
-	path, _ = source(t, "tandem.tmpfiles")
-	if out, err := exec.Command(tmpfiles, "--create", "--root="+dir, path).CombinedOutput(); err != nil {
-		t.Errorf("systemd-tmpfiles: %v\n%s", err, out)
-	}
-	info, err := os.Stat(filepath.Join(dir, "run/tandem-watch"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := os.ModeDir | os.ModeSticky | 0o775; info.Mode() != want {
-		t.Errorf("run/tandem-watch is %v, want %v", info.Mode(), want)
-	}
 }
