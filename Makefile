@@ -6,6 +6,7 @@ VERSION := $(shell deploy/demo/version)
 LDFLAGS := -s -w -X tandem.internal/shared/settings.Version=$(VERSION)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := v1.9.0
+NFPM := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.0
 FUZZTIME ?= 1s
 BASE ?= main
 export GOPRIVATE := tandem.internal
@@ -18,8 +19,10 @@ BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 BIN ?= bin
 AGENT ?= $(BIN)/tandem-node
 FULL ?= $(BIN)/tandem-node-full
+OUT ?= $(BIN)/packages
+ARCHES ?= amd64
 
-.PHONY: help up demo-upgrade test quick check build agent agent-full torrent notice fmt-check vet staticcheck tidy tidy-check standalone fuzz vuln brokers bench soak ship-check vm clean
+.PHONY: help up demo-upgrade test quick check build agent agent-full torrent notice fmt-check vet staticcheck tidy tidy-check standalone fuzz vuln brokers bench soak packages ship-check vm clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -96,6 +99,9 @@ bench: ## speed and size, against a floor measured in the same run; figures also
 soak: ## random faults, many more schedules than in the tests; 200,000 hostile connections, and 10 minutes of garbage
 	go test ./testenv/proc -run 'TestHostileMany' -hostile 200000 -garbage 10m -timeout 1h -v
 	go test ./testenv/env -run 'TestSchedules' -schedules 50000 -timeout 4h
+
+packages: ## deb and rpm of each program, in bin/packages; OUT=DIR, ARCHES="amd64 arm64 armhf riscv64": shared/docs/packages.md
+	@deploy/packages/build $(NFPM) "$(OUT)" "$(VERSION)" $(ARCHES)
 
 ship-check: ## before a release, beside check: flips every bit of the files that are trusted; 2,000 schedules of rollouts
 	go test $$(grep -rl --include='*_test.go' 'filetest.EveryBit' $(MODULES) | xargs -n1 dirname | sort -u | sed 's|^|./|') \
