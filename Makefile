@@ -103,7 +103,8 @@ soak: ## random faults, many more schedules than in the tests; 200,000 hostile c
 packages: ## deb and rpm of each program, in bin/packages; OUT=DIR, ARCHES="amd64 arm64 armhf riscv64": shared/docs/packages.md
 	@deploy/packages/build $(NFPM) "$(OUT)" "$(VERSION)" $(ARCHES)
 
-ship-check: ## before a release, beside check: flips every bit of the files that are trusted; 2,000 schedules of rollouts
+ship-check: ## before a release, beside check: packages on fresh machines (root on Debian); every bit of trusted files; 2,000 rollouts
+	go test ./testenv/packages -ship -timeout 2h -v
 	go test $$(grep -rl --include='*_test.go' 'filetest.EveryBit' $(MODULES) | xargs -n1 dirname | sort -u | sed 's|^|./|') \
 		-run 'Damage|Every' -every-bit -timeout 4h
 	go test ./controller/internal/fleet -run '^TestRolloutSchedules$$' -rollout-schedules 2000 -timeout 1h -v
