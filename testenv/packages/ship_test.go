@@ -83,11 +83,8 @@ func TestShip(t *testing.T) {
 	t.Run("lintian", func(t *testing.T) {
 		need(t, "lintian", "lintian")
 		for _, name := range programs {
-			out := run(t, nil, "lintian", "--allow-root", "--fail-on", "error,warning",
+			run(t, nil, "lintian", "--allow-root", "--fail-on", "error,warning",
 				filepath.Join(release, name+"_1.0.0_amd64.deb"))
-			if out != "" {
-				t.Errorf("%s: %s", name, out)
-			}
 		}
 	})
 	t.Run("machines", func(t *testing.T) {

@@ -146,7 +146,7 @@ func TestScriptsKnowTheirUnits(t *testing.T) {
 	}
 }
 
-// What a script does not use it does not set, and what it uses never comes from its environment: a purge removes $state.
+// What a script uses it sets itself, and never has from its environment: a purge removes $state.
 func TestScriptsSetWhatTheyUse(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range programs {
