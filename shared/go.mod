@@ -12,6 +12,7 @@ require (
 	go.uber.org/zap v1.28.0
 	go.yaml.in/yaml/v3 v3.0.6
 	golang.org/x/crypto v0.44.0
+	golang.org/x/sys v0.38.0
 	pgregory.net/rapid v1.3.0
 )
 
@@ -20,7 +21,6 @@ require (
 	go.uber.org/multierr v1.10.0 // indirect
 	golang.org/x/net v0.46.0 // indirect
 	golang.org/x/sync v0.17.0 // indirect
-	golang.org/x/sys v0.38.0 // indirect
 )
 
 replace github.com/gorilla/websocket => ./link/nowebsocket

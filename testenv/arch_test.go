@@ -259,20 +259,3 @@ func TestOnlyTheFullAgentHasBitTorrent(t *testing.T) {
 		t.Error("this test does not see what the full agent links")
 	}
 }
-
-// tandem asks a controller; what works on the journal's file is in tandem-controller.
-func TestTandemOpensNoJournal(t *testing.T) {
-	out, err := exec.Command("go", "list", "-deps", root+"controller/cmd/tandem").Output()
-	if err != nil {
-		t.Fatalf("go list: %v", err)
-	}
-	all := strings.Fields(string(out))
-	for _, p := range []string{"go.etcd.io/bbolt", root + "controller/internal/journal"} {
-		if slices.Contains(all, p) {
-			t.Errorf("the program tandem links %s", p)
-		}
-	}
-	if !slices.Contains(all, root+"controller/internal/cli") {
-		t.Error("this test does not see what tandem links")
-	}
-}

@@ -100,7 +100,7 @@ func writeFile(path string, data []byte, perm fs.FileMode, steps Steps) error {
 		err = steps.before(Rename)
 	}
 	if err == nil {
-		err = os.Rename(f.Name(), path)
+		err = rename(f.Name(), path)
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
@@ -164,15 +164,10 @@ func Clean(path string) error {
 // tempPrefix is the beginning of the names of temporary files; decimal digits follow.
 func tempPrefix(name string) string { return "." + name + ".tmp" }
 
-// SettleDir flushes a directory to the disk: files that were created, renamed and removed in it.
-func SettleDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
+// Replace gives a flushed file another name in its directory, durably, in place of what has that name.
+func Replace(from, to string) error {
+	if err := rename(from, to); err != nil {
 		return err
 	}
-	err = d.Sync()
-	if closeErr := d.Close(); err == nil {
-		err = closeErr
-	}
-	return err
+	return SettleDir(filepath.Dir(to))
 }

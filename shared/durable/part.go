@@ -146,7 +146,7 @@ func Move(from, to string, around Around) error {
 	} else if err != nil {
 		return err
 	}
-	if err := around.Do(Rename, func() error { return os.Rename(from, to) }); err != nil {
+	if err := around.Do(Rename, func() error { return rename(from, to) }); err != nil {
 		return err
 	}
 	for _, d := range []string{dir, filepath.Dir(from)} {

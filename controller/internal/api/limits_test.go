@@ -17,6 +17,7 @@ import (
 
 	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/api/apitest"
+	"tandem.internal/controller/internal/apitoken"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/tokens"
 	"tandem.internal/shared/wire"
@@ -27,7 +28,7 @@ func TestGuessing(t *testing.T) {
 	r := serveTCP(t, true, api.Config{})
 	seen := map[int]int{}
 	for range 30 {
-		got, h := r.status("GET", "/v1/nodes", tokens.NewSecret().Text(), nil)
+		got, h := r.status("GET", "/v1/nodes", apitoken.New().Text(), nil)
 		seen[got]++
 		if got == 429 && h.Get("Retry-After") == "" {
 			t.Error("nobody says when to try again")

@@ -11,6 +11,7 @@ import (
 
 	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/api/apitest"
+	"tandem.internal/controller/internal/apitoken"
 	"tandem.internal/controller/internal/tokens"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
@@ -35,7 +36,7 @@ func ownKeys(t *testing.T, now func() time.Time) (*tokens.Store, map[tokens.Role
 
 func TestCredentials(t *testing.T) {
 	u := apitest.StartSample(t)
-	wrong := tokens.NewSecret().Text()
+	wrong := apitoken.New().Text()
 	for _, c := range []struct {
 		keys    *tokens.Store
 		headers []string

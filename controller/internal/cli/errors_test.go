@@ -13,6 +13,7 @@ import (
 
 	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/api/apitest"
+	"tandem.internal/controller/internal/apitoken"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/tokens"
 	"tandem.internal/controller/internal/view"
@@ -69,7 +70,7 @@ func TestMistakes(t *testing.T) {
 		"token create ann --role x", "token create a/b --role view",
 		"token create ann --role view --expires soon", "token create ann --role view --expires 1s",
 		"token create view --role view", "token list all", "token revoke",
-		"token revoke veiw", "token revoke nobody", "token revoke " + tokens.Secret{}.Text(), "token revoke a/b",
+		"token revoke veiw", "token revoke nobody", "token revoke " + apitoken.Secret{}.Text(), "token revoke a/b",
 		"--socket " + strings.Repeat("long", 40) + " nodes",
 	} {
 		run := strings.Fields(strings.NewReplacer("DIR", b.dir, "TCP", b.tcp).Replace(args))
@@ -111,7 +112,7 @@ func TestDoors(t *testing.T) {
 			exitUsage},
 		{"url and token file", map[string]string{}, []string{"--url", b.tcp + "/", "--token-file", file}, 0},
 		{"url and token from the environment", map[string]string{"TANDEM_URL": b.tcp, "TANDEM_TOKEN": token}, nil, 0},
-		{"wrong token", map[string]string{"TANDEM_URL": b.tcp, "TANDEM_TOKEN": tokens.NewSecret().Text()},
+		{"wrong token", map[string]string{"TANDEM_URL": b.tcp, "TANDEM_TOKEN": apitoken.New().Text()},
 			nil, exitRefused},
 		{"half a token", map[string]string{"TANDEM_URL": b.tcp, "TANDEM_TOKEN": token[:30]}, nil, exitUsage},
 		{"a mistyped token", map[string]string{"TANDEM_URL": b.tcp, "TANDEM_TOKEN": swapped(token)}, nil, exitUsage},

@@ -20,7 +20,6 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -183,18 +182,18 @@ func (c *Client) unreachable(ctx context.Context, method string, err error) erro
 			"socket?"
 	case errors.Is(err, fs.ErrPermission):
 		u.Hint = "you may not use that socket; become a member of the group that owns it, or use sudo"
-	case errors.Is(err, syscall.ECONNREFUSED) && c.opt.URL == "" && !isSocket(c.opt.Socket):
+	case errors.Is(err, refused) && c.opt.URL == "" && !isSocket(c.opt.Socket):
 		u.Hint = "that file is not a socket"
-	case errors.Is(err, syscall.ECONNREFUSED) && c.opt.URL == "":
+	case errors.Is(err, refused) && c.opt.URL == "":
 		u.Hint = "the socket is there but nobody listens; tandem-controller has stopped: start it again"
-	case errors.Is(err, syscall.ECONNREFUSED):
+	case errors.Is(err, refused):
 		u.Hint = "nobody listens there; is tandem-controller running with its HTTP address set?"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, reset):
 		u.Hint = "the answer was cut off; the controller's log may say why"
 		if method != http.MethodGet {
 			u.Hint += ". What was asked may have been done: look (tandem events) before you try again"
 		}
-	case errors.Is(err, syscall.EINVAL) && c.opt.URL == "":
+	case errors.Is(err, invalid) && c.opt.URL == "":
 		u.Hint = "that path is too long for a socket"
 	case errors.Is(err, errForeign):
 		u.Hint = errForeign.Error() + " (--ca, TANDEM_CA); nothing was sent to it. " +

@@ -12,7 +12,7 @@ import (
 	"os"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 )
 
 // Screen is what the program writes to.
@@ -27,13 +27,17 @@ type Screen struct {
 	Width       int            // columns of the terminal; 0: unknown
 }
 
-// Terminal reports whether f is a terminal, and how many columns it has.
+// Terminal reports whether f is a terminal that takes control sequences, and how many columns it has; 0: unknown.
 func Terminal(f *os.File) (yes bool, columns int) {
-	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
-	if err != nil {
+	fd := int(f.Fd())
+	if !term.IsTerminal(fd) || !sequences(f) {
 		return false, 0
 	}
-	return true, int(size.Col)
+	columns, _, err := term.GetSize(fd)
+	if err != nil {
+		return true, 0
+	}
+	return true, columns
 }
 
 // Print writes to standard output. The buffer keeps an error, and Flush returns it.

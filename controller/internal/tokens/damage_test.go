@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"tandem.internal/controller/internal/apitoken"
 	"tandem.internal/shared/filetest"
 )
 
@@ -47,7 +48,7 @@ func TestDamagedFile(t *testing.T) {
 
 // A file that an older program has written has no sum.
 func TestFileWithoutSum(t *testing.T) {
-	set := Set{{Name: "ann", Role: View, Hash: NewSecret().Hash(), Created: now}}
+	set := Set{{Name: "ann", Role: View, Hash: apitoken.New().Hash(), Created: now}}
 	sum := strings.Split(string(set.Encode()), "\n")[2]
 	old := strings.Replace(string(set.Encode()), sum+"\n", "", 1)
 	if got, err := Decode([]byte(old)); err != nil || len(got) != 1 || !strings.Contains(sum, `"sum"`) {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"tandem.internal/controller/internal/apitoken"
 	"tandem.internal/shared/wire"
 )
 
@@ -14,8 +15,8 @@ import (
 // ErrUnknown. Redeem calls note after all checks and before the new secret counts, and returns its error; every other
 // error is a *wire.Error. With an error nothing has changed, except that after a failure of the
 // disk the link may not count any more when the controller starts again.
-func (s *Store) Redeem(ctx context.Context, b *Bearer, note func(Token) error) (Token, Secret, error) {
-	fail := func(err error) (Token, Secret, error) { return Token{}, Secret{}, err }
+func (s *Store) Redeem(ctx context.Context, b *Bearer, note func(Token) error) (Token, apitoken.Secret, error) {
+	fail := func(err error) (Token, apitoken.Secret, error) { return Token{}, apitoken.Secret{}, err }
 	if !b.Once {
 		return fail(wire.New(wire.CodeWrongState, "", fmt.Sprintf("the token %s is not that of a link", b.Name)))
 	}
@@ -23,7 +24,7 @@ func (s *Store) Redeem(ctx context.Context, b *Bearer, note func(Token) error) (
 		return fail(err)
 	}
 	defer s.unlock()
-	old, secret := s.current.Load(), NewSecret()
+	old, secret := s.current.Load(), apitoken.New()
 	i := old.set.Find(b.hash)
 	switch {
 	case i < 0:

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"tandem.internal/controller/internal/apitoken"
 	"tandem.internal/controller/internal/revoked"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/wire"
@@ -140,7 +141,7 @@ func (b *Bearer) Context(ctx context.Context) (_ context.Context, release func()
 // Who returns the bearer of a token. The error is ErrExpired, or ErrUnknown for every other reason, so
 // that guessing reveals nothing.
 func (s *Store) Who(text string) (*Bearer, error) {
-	secret, err := Parse(text)
+	secret, err := apitoken.Parse(text)
 	if err != nil {
 		return nil, ErrUnknown
 	}
@@ -170,8 +171,8 @@ func (s *Store) Now() time.Time { return s.cfg.Now() }
 // after all checks and before the token becomes valid. If note fails, Create returns its error and makes no token.
 // Every other error is a *wire.Error.
 func (s *Store) Create(ctx context.Context, name string, role Role, life time.Duration, once bool, by string,
-	note func(Token) error) (Token, Secret, error) {
-	fail := func(err error) (Token, Secret, error) { return Token{}, Secret{}, err }
+	note func(Token) error) (Token, apitoken.Secret, error) {
+	fail := func(err error) (Token, apitoken.Secret, error) { return Token{}, apitoken.Secret{}, err }
 	if life != 0 && (life < MinLife || life > MaxLife) {
 		return fail(wire.New(wire.CodeBadValue, "/ttl", "a token counts for a minute at least and ten years at most"))
 	}
@@ -179,7 +180,7 @@ func (s *Store) Create(ctx context.Context, name string, role Role, life time.Du
 		return fail(err)
 	}
 	defer s.unlock()
-	old, secret := s.current.Load(), NewSecret()
+	old, secret := s.current.Load(), apitoken.New()
 	t := Token{Name: name, Role: role, Hash: secret.Hash(), Created: s.cfg.Now().UTC().Truncate(time.Second), By: by,
 		Once: once}
 	if life != 0 {

@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"tandem.internal/controller/internal/apitoken"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/wire"
 )
@@ -52,7 +53,7 @@ func TestLifeOfAToken(t *testing.T) {
 		if b, err := s.Who(bob); err != nil || b.Name != "bob" || b.Role != View {
 			t.Errorf("%+v %v", b, err)
 		}
-		for _, text := range []string{"", "x", ann[:20], NewSecret().Text(), bob + " " + ann} {
+		for _, text := range []string{"", "x", ann[:20], apitoken.New().Text(), bob + " " + ann} {
 			if b, err := s.Who(text); !errors.Is(err, ErrUnknown) {
 				t.Errorf("%q is %+v (%v)", text, b, err)
 			}
@@ -158,7 +159,7 @@ func TestFaults(t *testing.T) {
 			broken = true
 			_, secret, err := s.Create(t.Context(), "bob", Admin, 0, false, "", noted)
 			if code(err) != wire.CodeStorage ||
-				secret != (Secret{}) {
+				secret != (apitoken.Secret{}) {
 				t.Errorf("made on a broken disk: %v", err)
 			}
 			b, err := s.Who(ann)

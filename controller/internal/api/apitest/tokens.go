@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"tandem.internal/controller/internal/apitoken"
 	"tandem.internal/controller/internal/tokens"
 )
 
@@ -14,7 +15,7 @@ func Keys(dir string, now func() time.Time) (s *tokens.Store, byRole map[tokens.
 	var set tokens.Set
 	byRole = map[tokens.Role]string{}
 	for _, role := range tokens.Roles {
-		secret := tokens.NewSecret()
+		secret := apitoken.New()
 		set = set.With(tokens.Token{Name: string(role), Role: role, Hash: secret.Hash(), Created: Now,
 			By: "uid:0(root)"})
 		byRole[role] = secret.Text()

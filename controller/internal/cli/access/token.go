@@ -7,11 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tandem.internal/controller/internal/apitoken"
 	"tandem.internal/controller/internal/cli/command"
 	"tandem.internal/controller/internal/client"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/term"
-	"tandem.internal/controller/internal/tokens"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
@@ -158,7 +158,7 @@ func revokeToken(a *command.App) *cobra.Command {
 		Use: "revoke NAME", Short: "End a token, and whatever is under way with it, at once",
 		Example: "  tandem token revoke ann", Args: command.Args("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if strings.HasPrefix(args[0], tokens.Prefix) { // never echoed
+			if strings.HasPrefix(args[0], apitoken.Prefix) { // never echoed
 				return command.Usage("%s takes the name of a token, not the token itself; "+
 					"tandem token list shows the names", cmd.CommandPath())
 			}

@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"tandem.internal/controller/internal/apitoken"
 	"tandem.internal/controller/internal/client"
 	"tandem.internal/controller/internal/op"
-	"tandem.internal/controller/internal/tokens"
 	"tandem.internal/shared/wire"
 )
 
@@ -186,7 +186,7 @@ func (a *App) token() (string, error) {
 	if text = strings.TrimSpace(text); text == "" {
 		return "", nil
 	}
-	if _, err := tokens.Parse(text); err != nil {
+	if _, err := apitoken.Parse(text); err != nil {
 		return "", Usage("%s: %s", from, err)
 	}
 	if a.tokenFile == "" {
@@ -195,7 +195,7 @@ func (a *App) token() (string, error) {
 	switch info, err := os.Stat(a.tokenFile); {
 	case err != nil:
 		return "", Unreadable(a.tokenFile, err)
-	case info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0:
+	case FileModes && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0:
 		return "", Usage("%s: others may use it (mode %04o); chmod 600 it", a.tokenFile, info.Mode().Perm())
 	}
 	return text, nil

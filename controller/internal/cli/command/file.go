@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"tandem.internal/controller/internal/term"
 	"tandem.internal/shared/durable"
@@ -54,6 +55,9 @@ func ReadFile(file string) (data []byte, err error) {
 	defer func() { err = errors.Join(err, f.Close()) }()
 	return io.ReadAll(io.LimitReader(f, maxFile+1))
 }
+
+// FileModes says whether files of this system have modes that say who may read and execute them.
+const FileModes = runtime.GOOS != "windows"
 
 // Vacant refuses a path at which a file stands, unless replace says otherwise. What is no file, such as a device or a
 // directory, is never replaced.
@@ -116,15 +120,8 @@ func (a *App) Save(path string, replace bool, write func(io.Writer) error) (err 
 	if err := errors.Join(f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
-	if err := os.Rename(f.Name(), path); err != nil {
+	if err := durable.Replace(f.Name(), path); err != nil {
 		return Unreadable(path, err)
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return Unreadable(path, err)
-	}
-	if err := errors.Join(dir.Sync(), dir.Close()); err != nil {
-		return fmt.Errorf("making %s durable: %w", path, err)
 	}
 	return a.Saved(path)
 }

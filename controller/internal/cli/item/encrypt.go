@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tandem.internal/controller/internal/cli/command"
+	"tandem.internal/shared/durable"
 	"tandem.internal/shared/items"
 	"tandem.internal/shared/wire"
 )
@@ -93,7 +94,7 @@ func encrypt(ctx context.Context, file string, to []age.Recipient) (*wire.Encryp
 		return errors.Join(w.Close(), out.Chmod(0o644), out.Sync())
 	}()
 	if err = errors.Join(err, out.Close()); err == nil {
-		err = os.Rename(out.Name(), path)
+		err = durable.Replace(out.Name(), path)
 	}
 	if err != nil {
 		return nil, command.Unreadable(path, errors.Join(err, os.Remove(out.Name())))

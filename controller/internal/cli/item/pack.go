@@ -107,7 +107,7 @@ func packOne(ctx context.Context, out *tar.Writer, file, name string, d fs.DirEn
 	info, err := f.Stat()
 	if err == nil {
 		head.Typeflag, head.Size = tar.TypeReg, info.Size()
-		if info.Mode().Perm()&0o111 == 0 {
+		if command.FileModes && info.Mode().Perm()&0o111 == 0 { // without modes, anything may be a program
 			head.Mode = 0o644
 		}
 		err = out.WriteHeader(head)

@@ -1,0 +1,7 @@
+//go:build !windows
+
+package term
+
+import "os"
+
+func sequences(*os.File) bool { return true }

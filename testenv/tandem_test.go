@@ -1,0 +1,133 @@
+package testenv_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// operators is the operator's program. It runs where operators work, also where no controller does.
+const operators = root + "controller/cmd/tandem"
+
+// systems are those that it is for.
+var systems = []string{"linux", "darwin", "freebsd", "windows"}
+
+type file struct {
+	ImportPath, Dir string
+	Standard        bool
+	GoFiles         []string
+}
+
+// linkedIn are the packages in the operator's program on a system.
+func linkedIn(t *testing.T, system string) (all []file) {
+	t.Helper()
+	list := exec.Command("go", "list", "-deps", "-json=ImportPath,Dir,Standard,GoFiles", operators)
+	list.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system)
+	out, err := list.Output()
+	if err != nil {
+		t.Fatalf("go list for %s: %v", system, err)
+	}
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p file
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+// tandem asks a controller: it has nothing that keeps a state or answers a node, and listens nowhere. What works on the
+// journal's file is in tandem-controller.
+func TestTandemLinksNoServer(t *testing.T) {
+	allowed := []string{ // of the controller's packages; a new one is to be pure, or to ask
+		"accept", "apitoken", "cli", "client", "desired", "kind", "kinds", "oci", "op", "rebalance", "record", "rollout",
+		"term", "view", "why",
+	}
+	servers := []string{root + "broker/", root + "shared/link", root + "shared/boltfile", root + "shared/door",
+		"go.etcd.io/bbolt", "github.com/mochi-mqtt/", "github.com/eclipse/paho"}
+	seen := false
+	for _, p := range linkedIn(t, "linux") {
+		if p.Standard {
+			continue
+		}
+		if rest, ok := strings.CutPrefix(p.ImportPath, root+"controller/internal/"); ok {
+			name, _, _ := strings.Cut(rest, "/")
+			if !slices.Contains(allowed, name) {
+				t.Errorf("tandem links controller/internal/%s, which is not one of %v", rest, allowed)
+			}
+			seen = seen || name == "cli"
+		}
+		for _, s := range servers {
+			if strings.HasPrefix(p.ImportPath+"/", strings.TrimSuffix(s, "/")+"/") {
+				t.Errorf("tandem links %s", p.ImportPath)
+			}
+		}
+		for _, name := range p.GoFiles {
+			for _, at := range listens(t, filepath.Join(p.Dir, name)) {
+				t.Errorf("tandem links %s, which has %s", p.ImportPath, at)
+			}
+		}
+	}
+	if !seen {
+		t.Error("this test does not see what tandem links")
+	}
+}
+
+// listens finds where a file waits for others to call: functions and types of net, net/http and crypto/tls.
+func listens(t *testing.T, file string) (found []string) {
+	t.Helper()
+	tree, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(tree, func(n ast.Node) bool {
+		s, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		if x, ok := s.X.(*ast.Ident); ok && slices.Contains([]string{"net", "http", "tls"}, x.Name) &&
+			(strings.HasPrefix(s.Sel.Name, "Listen") || slices.Contains([]string{"Server", "Serve", "ServeTLS",
+				"NewListener"}, s.Sel.Name)) {
+			found = append(found, x.Name+"."+s.Sel.Name)
+		}
+		return true
+	})
+	return found
+}
+
+func TestListens(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.go")
+	src := "package a\nfunc a() { net.Listen(); http.ListenAndServe(); _ = http.Server{}; http.StatusText(1) }\n"
+	if err := os.WriteFile(file, []byte(src), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := listens(t, file); len(got) != 3 {
+		t.Errorf("%q", got)
+	}
+	if got := listens(t, "../controller/internal/api/serve.go"); len(got) == 0 {
+		t.Error("the API listens, and that is not seen")
+	}
+}
+
+// tandem is whole on each of its systems: everything in it compiles. make ship-check links it, for more machines.
+func TestTandemIsForItsSystems(t *testing.T) {
+	for _, system := range systems {
+		vet := exec.Command("go", "vet", operators)
+		vet.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system)
+		if out, err := vet.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", system, err, out)
+		}
+	}
+}
