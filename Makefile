@@ -19,10 +19,10 @@ BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 BIN ?= bin
 AGENT ?= $(BIN)/tandem-node
 FULL ?= $(BIN)/tandem-node-full
-OUT ?= $(BIN)/packages
+CLI ?= $(BIN)/tandem
 ARCHES ?= amd64
 
-.PHONY: help up demo-upgrade test quick check build agent agent-full torrent notice fmt-check vet staticcheck tidy tidy-check standalone fuzz vuln brokers bench soak packages ship-check vm clean
+.PHONY: help up demo-upgrade test quick check build agent agent-full cli packages release torrent notice fmt-check vet staticcheck tidy tidy-check standalone fuzz vuln brokers bench soak ship-check vm clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -34,10 +34,12 @@ demo-upgrade: build ## on a unit of its own, in two minutes: agents go to a good
 	@deploy/demo/versions $(BIN)/versions '-s -w -funcalign=1' -trimpath -gcflags=all=-l -tags nethttpomithttp2
 	@deploy/demo/upgrade
 
-build: agent ## the five binaries, in bin/; BIN=DIR says where else
-	@for b in controller/cmd/tandem-controller controller/cmd/tandem broker/cmd/tandem-broker \
-		nodeagent/key/cmd/tandem-key; do \
+build: agent cli ## the five binaries, in bin/; BIN=DIR says where else
+	@for b in controller/cmd/tandem-controller broker/cmd/tandem-broker nodeagent/key/cmd/tandem-key; do \
 		$(BUILD) -o $(BIN)/$$(basename $$b) ./$$b; done
+
+cli: ## the operator's program alone, for the system that GOOS and GOARCH name; CLI=FILE says where
+	@$(BUILD) -o "$(CLI)" ./controller/cmd/tandem
 
 # Without inlining (-l), HTTP/2 and gaps between functions the agent takes less of the node's disk and memory, and no time that anybody
 # notices: shared/docs/adr/019-an-agent-without-inlining.md. tandem-bench measures what this builds.
@@ -101,9 +103,13 @@ soak: ## random faults, many more schedules than in the tests; 200,000 hostile c
 	go test ./testenv/env -run 'TestSchedules' -schedules 50000 -timeout 4h
 
 packages: ## deb and rpm of each program, in bin/packages; OUT=DIR, ARCHES="amd64 arm64 armhf riscv64": shared/docs/packages.md
-	@deploy/packages/build $(NFPM) "$(OUT)" "$(VERSION)" $(ARCHES)
+	@deploy/packages/build $(NFPM) "$(or $(OUT),$(BIN)/packages)" "$(VERSION)" $(ARCHES)
 
-ship-check: ## before a release, beside check: packages on fresh machines (root on Debian); every bit of trusted files; 2,000 rollouts
+release: ## a release in the new folder OUT=DIR, signed with the publisher's key KEY=FILE: shared/docs/releases.md
+	@deploy/ship/release "$(or $(OUT),$(BIN)/release-$(VERSION))" "$(KEY)" "$(PASSWORD_FILE)"
+
+ship-check: ## before a release, beside check: it is built twice the same and its programs run; packages on fresh machines (root on Debian); every bit of trusted files; 2,000 rollouts
+	deploy/ship/check
 	go test ./testenv/packages -ship -timeout 2h -v
 	go test $$(grep -rl --include='*_test.go' 'filetest.EveryBit' $(MODULES) | xargs -n1 dirname | sort -u | sed 's|^|./|') \
 		-run 'Damage|Every' -every-bit -timeout 4h

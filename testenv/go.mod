@@ -15,6 +15,7 @@ require tandem.internal/controller v0.0.0
 replace tandem.internal/controller => ../controller
 
 require (
+	github.com/CycloneDX/cyclonedx-go v0.12.0
 	github.com/Masterminds/semver/v3 v3.5.0
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3
 	github.com/mochi-mqtt/server/v2 v2.7.9
