@@ -252,7 +252,7 @@ func TestOnlyTheFullAgentHasBitTorrent(t *testing.T) {
 			t.Errorf("%s names %s: %v", file, library, !its)
 		}
 	}
-	full := dependencies(t, []string{fullAgent})
+	full := dependencies(t, []string{fullAgent}, "linux")
 	if !slices.ContainsFunc(full, func(d dependency) bool {
 		return d.Module != nil && strings.HasPrefix(d.Module.Path, library)
 	}) {

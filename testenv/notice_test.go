@@ -28,7 +28,7 @@ const notice = docsDir + "/notice.md"
 // linked is a module of others that is part of a program.
 type linked struct {
 	Path, Version, Dir string
-	full               bool // only the agent with BitTorrent has it
+	only               string // what alone has it: "full", the agent with BitTorrent, or tandem on a system; else ""
 	packages           []string
 }
 
@@ -52,8 +52,14 @@ func linkedModules(t *testing.T) map[string]*linked {
 		t.Fatalf("only the programs %q were found", programs)
 	}
 	all := map[string]*linked{}
-	for _, programs := range [][]string{programs, {fullAgent}} {
-		for _, p := range dependencies(t, programs) {
+	for _, from := range []struct {
+		programs     []string
+		system, only string
+	}{
+		{programs, "linux", ""}, {[]string{fullAgent}, "linux", "full"}, {[]string{operators}, "windows", "Windows"},
+		{[]string{operators}, "darwin", "macOS"}, {[]string{operators}, "freebsd", "FreeBSD"},
+	} {
+		for _, p := range dependencies(t, from.programs, from.system) {
 			m := p.Module
 			if m != nil && m.Replace != nil {
 				m = m.Replace
@@ -62,7 +68,7 @@ func linkedModules(t *testing.T) map[string]*linked {
 				continue
 			}
 			if all[m.Path] == nil {
-				all[m.Path] = &linked{Path: m.Path, Version: m.Version, Dir: m.Dir, full: programs[0] == fullAgent}
+				all[m.Path] = &linked{Path: m.Path, Version: m.Version, Dir: m.Dir, only: from.only}
 			}
 			all[m.Path].packages = append(all[m.Path].packages, p.Dir)
 		}
@@ -80,12 +86,12 @@ type goModule struct {
 	Replace            *goModule // is linked in its place
 }
 
-// dependencies are the packages in programs.
-func dependencies(t *testing.T, programs []string) (all []dependency) {
+// dependencies are the packages in programs for a system.
+func dependencies(t *testing.T, programs []string, system string) (all []dependency) {
 	t.Helper()
 	args := []string{"list", "-deps", "-json=Dir,Module"}
 	list := exec.Command("go", append(args, programs...)...)
-	list.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
+	list.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system)
 	out, err := list.Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
@@ -99,6 +105,20 @@ func dependencies(t *testing.T, programs []string) (all []dependency) {
 		}
 		all = append(all, p)
 	}
+}
+
+// goItself is Go: its library and runtime are in every program.
+func goItself(t *testing.T) *linked {
+	t.Helper()
+	dir, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		t.Fatalf("go env: %v", err)
+	}
+	self := &linked{Path: "Go", Dir: strings.TrimSpace(string(dir))}
+	if got := licence(self.texts(t)); got != "BSD-3-Clause" {
+		t.Fatalf("the licence in %s is %q: this test needs Go with its LICENSE, as it comes from go.dev", self.Dir, got)
+	}
+	return self
 }
 
 var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents|e[dp]l)([.-].*)?$`)
@@ -176,14 +196,14 @@ func licence(texts []string) string {
 // noticeHead has ~ for `.
 const noticeHead = `# Software of others in the programs
 
-The programs are built with the modules below, unchanged, and with Go's own library, which has the licence of
-~golang.org/x/sys~. The texts of all licences follow the table; whoever hands on the programs hands on this document
-with them. The source of a module, also of those under the MPL-2.0, is where Go gets it from: ~go mod download -json
-MODULE@VERSION~ fetches it, and says into which directory.
+The programs are built with the modules below, unchanged, and with Go's library and runtime, which they name by
+~--version~ and a [bill of materials](releases.md). The texts of all licences follow the table, those of Go first;
+whoever hands on the programs hands on this document with them. The source of a module, also of those under the
+MPL-2.0, is where Go gets it from: ~go mod download -json MODULE@VERSION~ fetches it, and says into which directory.
 Of two licences with OR between them, the last one applies here. What is marked as *full* is only in the agent with
-BitTorrent (~make agent-full~).
+BitTorrent (~make agent-full~); with a system, only in ~tandem~ for it. The dashboard has no script of others.
 
-~make notice~ writes this document.
+~make notice~ writes this document; ~make release~ refuses a program that has a module which is not in it.
 
 | module | version | licence | |
 |---|---|---|---|
@@ -194,20 +214,21 @@ func noticeOf(t *testing.T, modules map[string]*linked) string {
 	t.Helper()
 	var b strings.Builder
 	b.WriteString(strings.ReplaceAll(noticeHead, "~", "`"))
-	of := map[string][]string{} // modules by text
 	var texts []string
+	of := map[string][]string{} // modules by text
+	self := goItself(t)
+	for _, text := range self.texts(t) {
+		texts, of[text] = append(texts, text), []string{self.Path}
+	}
+	fmt.Fprintf(&b, "| `%s` | of the build | BSD-3-Clause |  |\n", self.Path)
 	for _, name := range slices.Sorted(maps.Keys(modules)) {
 		m := modules[name]
-		in := ""
-		if m.full {
-			in = "full"
-		}
 		own := m.texts(t)
 		granted := licence(own)
 		if granted == "" {
 			t.Errorf("%s %s: no licence is known in its %d texts", name, m.Version, len(own))
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", name, m.Version, granted, in)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", name, m.Version, granted, m.only)
 		for _, text := range own {
 			if of[text] == nil {
 				texts = append(texts, text)
@@ -250,6 +271,22 @@ func at(lines []string, i int) string {
 		return lines[i]
 	}
 	return "the end"
+}
+
+// Scripts of others would be in the notice, too: that there are none, it says.
+func TestProgramsHaveNoScriptsOfOthers(t *testing.T) {
+	own := "../controller/internal/api/static/dashboard.js"
+	for _, module := range []string{"broker", "controller", "nodeagent", "shared"} {
+		err := filepath.WalkDir("../"+module, func(path string, d fs.DirEntry, err error) error {
+			if ext := filepath.Ext(path); (ext == ".js" || ext == ".mjs") && filepath.ToSlash(path) != own {
+				t.Errorf("%s: if it is of others, its licence belongs into the notice; if not, into this test", path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // What the document has for licences that are easily mistaken.
