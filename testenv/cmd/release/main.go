@@ -55,7 +55,10 @@ func run(args []string, to io.Writer) error {
 	flags.StringVar(&programs, "programs", "", "folder with a folder of programs for each system")
 	flags.StringVar(&r.out, "out", "", "folder that is made")
 	flags.StringVar(&r.docs, "docs", "shared/docs", "folder with the documents")
-	flags.Func("with", "folder that is part of the release", func(s string) error { with = append(with, s); return nil })
+	flags.Func("with", "folder that is part of the release", func(s string) error {
+		with = append(with, s)
+		return nil
+	})
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

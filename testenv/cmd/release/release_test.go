@@ -32,7 +32,8 @@ func built(t *testing.T) (dir, system string) {
 	t.Helper()
 	dir, system = t.TempDir(), runtime.GOOS+"_"+runtime.GOARCH
 	for _, module := range []string{"controller", "broker", "nodeagent", "nodeagent/key", "nodeagent/bittorrent"} {
-		build := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(dir, system)+"/", "./cmd/...")
+		build := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o",
+			filepath.Join(dir, system)+"/", "./cmd/...")
 		build.Dir = filepath.Join(top, module)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0") // as the Makefile does
 		if out, err := build.CombinedOutput(); err != nil {
@@ -184,7 +185,8 @@ func bill(t *testing.T, text string) {
 	for _, c := range *bom.Components {
 		names[c.Name] = (*c.Licenses)[0].Expression
 	}
-	if names["std"] != "BSD-3-Clause" || names["github.com/spf13/cobra"] != "Apache-2.0" || names["go.etcd.io/bbolt"] != "" {
+	if names["std"] != "BSD-3-Clause" || names["github.com/spf13/cobra"] != "Apache-2.0" ||
+		names["go.etcd.io/bbolt"] != "" {
 		t.Errorf("tandem is made of %v", names)
 	}
 	if len(*(*bom.Dependencies)[0].Dependencies) != len(names) || bom.Metadata.Timestamp != "2026-01-01T00:00:00Z" {
