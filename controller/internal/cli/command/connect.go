@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 
@@ -99,6 +100,9 @@ func (a *App) client() (*client.Client, error) {
 		}
 		if a.ca != "" {
 			return nil, Usage("--ca goes with --url: a socket needs no certificate")
+		}
+		if o.Socket == "" && runtime.GOOS != "linux" { // where no controller runs
+			return nil, Usage("which controller is asked? --url https://GATEWAY:8885 says, or TANDEM_URL")
 		}
 		o.Socket = cmp.Or(o.Socket, op.DefaultSocket)
 		return client.New(o)
