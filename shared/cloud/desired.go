@@ -84,7 +84,8 @@ func (i *Identity) Name() string { return cmp.Or(i.Codename, i.ID) }
 func (i *Identity) bare() { i.Title, i.URN = "", "" }
 
 // ParseDesired reads a desired status strictly. It may be packed: {"packed": …}, compressed with gzip, in base64. What
-// an entry asks for is not judged here, so that one that cannot be met stops no other.
+// an entry asks for is not judged here, so that one that cannot be met stops no other. One that was kept has no
+// messageType.
 func ParseDesired(data []byte) (*DesiredStatus, *wire.Error) {
 	var p struct {
 		Packed []byte `json:"packed"`

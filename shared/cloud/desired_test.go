@@ -1,6 +1,7 @@
 package cloud_test
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
 	"runtime"
@@ -190,7 +191,7 @@ func TestWishesAreTold(t *testing.T) {
 		{"item":{"type":"service","id":"a b","codename":"c"},"version":"1.0.0"}]}`)
 }
 
-// FuzzDesired: whatever is read can be kept, and is the same when it is read again.
+// FuzzDesired: whatever is read can be kept, in as many bytes, and is the same when it is read again.
 func FuzzDesired(f *testing.F) {
 	f.Add([]byte(wish))
 	f.Add([]byte(reordered))
@@ -204,6 +205,9 @@ func FuzzDesired(f *testing.F) {
 		again, err := cloud.ParseDesired(one)
 		if err != nil || string(again.Canonical()) != string(one) {
 			t.Fatalf("%v\n%s", err, one)
+		}
+		if !bytes.Contains(data, []byte("packed")) && len(one) > len(data) {
+			t.Fatalf("%d bytes became %d: %s", len(data), len(one), one)
 		}
 	})
 }

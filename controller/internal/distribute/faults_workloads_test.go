@@ -198,7 +198,7 @@ func TestDesiredInTurn(t *testing.T) {
 			t.Errorf("a plan of what cannot be read: %v", err)
 		}
 		r.core.heavyParse <- struct{}{} // somebody is at it
-		m := wire.Submission{V: wire.Version, ID: "a", From: "c", Document: []byte(`{}`)}
+		m := wire.Submission{V: wire.Version, ID: "a", From: "c", Document: []byte(`{"messageType":"desiredStatus"}`)}
 		r.deliver(topic.ForInbox(faultyUnit, "desired"), wire.Encode(&m))
 		synctest.Wait()
 		to := topic.ForOutbox(faultyUnit, "desired")

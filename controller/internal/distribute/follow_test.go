@@ -46,8 +46,8 @@ func wish(more string, services ...string) string {
 		instances = append(instances, fmt.Sprintf(`{"item":{"codename":%q},"subject":{"codename":"hall"},`+
 			`"numInstances":1}`, name))
 	}
-	return `{` + more + `"items":[` + strings.Join(all, ",") + `],"instances":[` + strings.Join(instances, ",") +
-		`],"subjects":[{"identity":{"codename":"hall"},"type":"group"}]}`
+	return `{"messageType":"desiredStatus",` + more + `"items":[` + strings.Join(all, ",") + `],"instances":[` +
+		strings.Join(instances, ",") + `],"subjects":[{"identity":{"codename":"hall"},"type":"group"}]}`
 }
 
 // desires submits a desired status as the cloud side, and returns the state of the answer, or its error.
@@ -102,6 +102,9 @@ func TestDesiredStatusIsFollowed(t *testing.T) {
 		u.release("web", "1.0.0")
 		u.now("before anything was sent", ": ")
 		if got := u.desires("d-0", `{"items":{}}`); !strings.Contains(got, "/items") {
+			t.Errorf("%s", got)
+		}
+		if got := u.desires("d-empty", `{}`); !strings.Contains(got, "/messageType") {
 			t.Errorf("%s", got)
 		}
 		config := `"correlationId":"c-1","unitConfig":{"formatVersion":"7","version":"1.0.0","nodes":[]},`

@@ -82,8 +82,8 @@ func TestSupersededDocumentsGo(t *testing.T) {
 // desired is a desired status that takes about that many bytes, signed now.
 func (c *cloudSide) desired(id string, size int) *wire.Submission {
 	time.Sleep(time.Second)
-	text := fmt.Sprintf(`{"subjects":[{"identity":{"codename":"s-%s"},"type":"group"}],"unitConfig":"%s"}`, id,
-		strings.Repeat("x", size))
+	text := fmt.Sprintf(`{"messageType":"desiredStatus","subjects":[{"identity":{"codename":"s-%s"},"type":"group"}],`+
+		`"unitConfig":"%s"}`, id, strings.Repeat("x", size))
 	return c.sign("desired", &wire.Submission{V: wire.Version, ID: id, From: "cloud", Time: time.Now().UTC(),
 		Document: jsontext.Value(`{"packed":"` + base64.StdEncoding.EncodeToString(cloud.Pack([]byte(text))) + `"}`)})
 }

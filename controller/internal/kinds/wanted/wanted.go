@@ -93,12 +93,12 @@ func submit(m *wire.Submission, from record.InboxData) (any, *wire.Error) {
 	if err != nil {
 		return nil, err
 	}
-	text := d.Canonical()
-	if len(text) > cloud.MaxDocument {
-		return nil, wire.New(wire.CodeTooLarge, "/document", fmt.Sprintf("as it is kept it has %d bytes; at most %d",
-			len(text), cloud.MaxDocument))
+	if d.MessageType == "" { // what is kept has none
+		return nil, wire.New(wire.CodeMissing, "/messageType", "must be "+cloud.TypeDesiredStatus+": a message that "+
+			"does not say that it is one stops nothing")
 	}
-	return Change{Document: text, CorrelationID: d.CorrelationID, Inbox: &from}, nil
+	// as it is kept it is no longer than it was
+	return Change{Document: d.Canonical(), CorrelationID: d.CorrelationID, Inbox: &from}, nil
 }
 
 // judge has nothing against what was read: what cannot be met stops no other.

@@ -12,17 +12,16 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// TestKeptIsRead: what is taken can be read from the journal again. What would grow over the bound as it is kept is
-// refused, and a document that cannot be read is told of.
+// TestKeptIsRead: what is taken can be read from the journal again, up to its bound, and a document that cannot be read
+// is told of.
 func TestKeptIsRead(t *testing.T) {
-	fill := func(start string, size int) *wire.Submission {
-		text := start + `"unitConfig":"`
+	fill := func(size int) *wire.Submission {
+		text := `{"messageType":"desiredStatus","unitConfig":"`
 		text += strings.Repeat("x", size-len(text)-2) + `"}`
 		packed := base64.StdEncoding.EncodeToString(cloud.Pack([]byte(text)))
 		return &wire.Submission{Document: jsontext.Value(`{"packed":"` + packed + `"}`)}
 	}
-	grows := `{"subjects":[{"type":"user"}],` // an identity is added
-	data, err := submit(fill(grows, cloud.MaxDocument-100), record.InboxData{})
+	data, err := submit(fill(cloud.MaxDocument), record.InboxData{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +29,7 @@ func TestKeptIsRead(t *testing.T) {
 	if _, d := Of(s); d == nil || Trouble(s) != "" {
 		t.Errorf("%d bytes: %s", len(s.Document), Trouble(s))
 	}
-	if _, err := submit(fill(grows, cloud.MaxDocument), record.InboxData{}); wire.CodeOf(err) != wire.CodeTooLarge {
+	if _, err := submit(fill(cloud.MaxDocument+1), record.InboxData{}); wire.CodeOf(err) != wire.CodeTooLarge {
 		t.Errorf("%v", err)
 	}
 	s = &Status{Document: []byte(`{"items":{}}`), Rev: 7}
@@ -40,5 +39,25 @@ func TestKeptIsRead(t *testing.T) {
 	}
 	if Trouble(nil) != "" {
 		t.Error(Trouble(nil))
+	}
+}
+
+// TestMessageTypeIsRequired: a message that does not say that it is a desired status is none, so an empty one stops
+// nothing. What was kept does not say it, and is read.
+func TestMessageTypeIsRequired(t *testing.T) {
+	for _, text := range []string{`{}`, `{"messageType":""}`, `{"correlationId":"7","items":[]}`,
+		`{"packed":"` + base64.StdEncoding.EncodeToString(cloud.Pack([]byte(`{}`))) + `"}`} {
+		_, err := submit(&wire.Submission{Document: jsontext.Value(text)}, record.InboxData{})
+		if wire.CodeOf(err) != wire.CodeMissing || err.Path != "/messageType" ||
+			!strings.Contains(err.Message, "must be desiredStatus") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if _, err := submit(&wire.Submission{Document: jsontext.Value(`{"messageType":"desiredStatus"}`)},
+		record.InboxData{}); err != nil {
+		t.Error(err)
+	}
+	if _, d := Of(&Status{Document: []byte(`{}`)}); d == nil {
+		t.Error("what was kept is not read")
 	}
 }
