@@ -179,6 +179,9 @@ func (d *DesiredStatus) check() *wire.Error {
 		s := &d.Subjects[i]
 		c.named("/subjects", i, "/identity", &s.Identity)
 		c.once("/subjects", i, place{name: s.Identity.Name()})
+		if s.Identity.ID != "" { // by which it is meant, too
+			c.once("/subjects", i, place{item: identity{id: s.Identity.ID}})
+		}
 		if s.Type != items.Group && s.Type != items.User && s.Type != items.NodeType {
 			c.bad("/subjects", i, "/type", "a subject is a group or user")
 		}

@@ -93,6 +93,8 @@ func TestWishRefusals(t *testing.T) {
 		{`"numInstances": 2`, `"numInstance": 2`, "unknown-field", "/instances/0/numInstance"},
 		{`"type": "group"`, `"type": "crowd"`, "bad-value", "/subjects/1/type"},
 		{`"subject": {"codename": "hall"}`, `"subject": {}`, "bad-value", "/instances/0/subject"},
+		{`"identity": {"codename": "press"}`, `"identity": {"codename": "press", "id": "s-1"}, "type": "user"},
+			{"identity": {"codename": "desk", "id": "s-1"}`, "duplicate", "/subjects/1"},
 		{`{"codename": "a"}`, `{}`, "bad-value", "/nodes/1/item"},
 		{`{"codename": "press"}, "type"`, `{"title": "p"}, "type"`, "bad-value", "/subjects/0/identity"},
 		{`{"codename": "a"}`, `{"codename": "` + long + `"}`, "too-large", "/nodes/1/item/codename"},

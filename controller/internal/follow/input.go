@@ -24,7 +24,7 @@ func Input(u *steer.Unit, d *cloud.DesiredStatus) []unitstatus.Failure {
 	m := &asked{stock: map[string][]*items.Item{}, wanted: map[string][]*items.Item{}, failed: map[string]bool{},
 		taken: map[*items.Item]*items.Item{}, kept: map[*items.Item]*items.Item{}, priority: map[*items.Item]bool{},
 		exactly: map[*items.Item]items.Range{}, runs: map[use][]string{}, subject: map[string]*items.Subject{},
-		attached: map[use]bool{}}
+		ids: map[string]string{}, attached: map[use]bool{}}
 	for i := range u.Current.Instances {
 		in := &u.Current.Instances[i]
 		at := use{in.Ref(), in.Subject}
@@ -89,7 +89,8 @@ type asked struct {
 	items    []*items.Item               // taken
 	old      []*items.Item               // kept
 	all      []items.Subject
-	subject  map[string]*items.Subject // by name
+	subject  map[string]*items.Subject // by name and by ID
+	ids      map[string]string         // of subjects that have one, by name
 	attached map[use]bool
 	failures []unitstatus.Failure
 	priority map[*items.Item]bool        // was said
@@ -190,7 +191,7 @@ func copyOf(it *items.Item) *items.Item {
 // none does. It may be used by nothing else.
 func (m *asked) running(t items.Type, in *cloud.DesiredInstance) *items.Item {
 	for _, it := range m.stock[key(t, &in.Item)] {
-		if !slices.Contains(m.runs[use{it.Meta.Ref(), in.Subject.Name()}], it.Meta.Version) {
+		if !slices.Contains(m.runs[use{it.Meta.Ref(), m.nameOf(&in.Subject)}], it.Meta.Version) {
 			continue
 		}
 		if own := cmp.Or(m.taken[it], m.kept[it]); own != nil {
@@ -262,14 +263,40 @@ func (m *asked) choose(d *items.Dependency, of func(*items.Item) bool) (best *it
 
 // subjects takes the subjects. Of which a name cannot be one here, entries are refused by it.
 func (m *asked) subjects(d *cloud.DesiredStatus) {
-	for _, s := range Subjects(d) {
-		if wire.ValidName(s.Codename) {
-			m.all = append(m.all, s)
+	m.all = make([]items.Subject, 0, len(d.Subjects)) // never grows: elements stay where they are
+	for i, s := range Subjects(d) {
+		if !wire.ValidName(s.Codename) {
+			continue
+		}
+		m.all = append(m.all, s)
+		own := &m.all[len(m.all)-1]
+		m.subject[s.Codename] = own
+		if id := d.Subjects[i].Identity.ID; id != "" {
+			m.subject[subjectID+id], m.ids[s.Codename] = own, id
 		}
 	}
-	for i := range m.all {
-		m.subject[m.all[i].Codename] = &m.all[i]
+}
+
+// subjectID begins the ID of a subject; no name has a space.
+const subjectID = "id "
+
+// meant is the subject that is meant, by its ID, or by its name if it has no other ID; nil: there is none.
+func (m *asked) meant(id *cloud.Identity) *items.Subject {
+	if s := m.subject[subjectID+id.ID]; s != nil {
+		return s
 	}
+	if own := m.ids[id.Name()]; own != "" && id.ID != "" && own != id.ID {
+		return nil
+	}
+	return m.subject[id.Name()]
+}
+
+// nameOf is what the subject that is meant goes by.
+func (m *asked) nameOf(id *cloud.Identity) string {
+	if s := m.meant(id); s != nil {
+		return s.Codename
+	}
+	return id.Name()
 }
 
 // attach attaches an item to a subject, as it is asked for.
@@ -283,9 +310,9 @@ func (m *asked) attach(in *cloud.DesiredInstance) {
 	}
 	refuse := func(code wire.Code, format string, args ...any) {
 		m.failures = append(m.failures, unitstatus.Failure{Ref: it.Meta.Ref(), Version: it.Meta.Version,
-			Subject: in.Subject.Name(), Error: wire.New(code, "", fmt.Sprintf(format, args...))})
+			Subject: m.nameOf(&in.Subject), Error: wire.New(code, "", fmt.Sprintf(format, args...))})
 	}
-	subject := m.subject[in.Subject.Name()]
+	subject := m.meant(&in.Subject)
 	if it.Meta.Type == items.Service && in.NumInstances == 0 {
 		return // none is asked for
 	}
@@ -344,7 +371,7 @@ func (m *asked) version(in *cloud.DesiredInstance) (best *items.Item, missing *u
 		}
 	}
 	f := &unitstatus.Failure{Ref: items.Ref{Type: types[len(types)-1], Codename: in.Item.Codename}, ID: in.Item.ID,
-		Version: in.Version, Subject: in.Subject.Name()}
+		Version: in.Version, Subject: m.nameOf(&in.Subject)}
 	switch {
 	case best == nil:
 		f.Error = wire.New(wire.CodeNotFound, "", "it is none of the items of the desired status")

@@ -49,6 +49,40 @@ func TestEachGoesOnInItsOwn(t *testing.T) {
 	}
 }
 
+// TestSubjectsAreMeant: entries name a subject by its ID, or its codename, or both, as they name items; one with another
+// ID is another. What runs for one that is meant by its ID goes on while its new version is not there.
+func TestSubjectsAreMeant(t *testing.T) {
+	w := newWorld(t)
+	w.Has(service("web", "1.0.0"))
+	line := cloud.Identity{ID: "abc", Codename: "line-4"}
+	for _, c := range []struct {
+		of, in cloud.Identity
+		is     bool
+	}{
+		{line, cloud.Identity{ID: "abc"}, true}, {line, cloud.Identity{Codename: "line-4"}, true}, {line, line, true},
+		{line, cloud.Identity{ID: "abd", Codename: "line-4"}, false}, {line, cloud.Identity{ID: "line-4"}, false},
+		{cloud.Identity{Codename: "line-4"}, line, true},
+		{cloud.Identity{ID: "line-4"}, cloud.Identity{ID: "line-4"}, true},
+	} {
+		d := wish("service web 1.0.0")
+		d.Subjects[0].Identity, d.Instances[0].Subject = c.of, c.in
+		_, got := w.asked(d)
+		if is := strings.Contains(got, "group line-4: service web =1.0.0 x1"); is != c.is ||
+			!is && !strings.Contains(got, "is none of the desired status") {
+			t.Errorf("%+v for %+v: %s", c.in, c.of, got)
+		}
+	}
+	d := wish("service web 1.0.0")
+	d.Subjects[0].Identity, d.Instances[0].Subject = line, cloud.Identity{ID: "abc"}
+	w.wants(d)
+	w.settle()
+	w.is("by ID", "web 1.0.0 installed, web@n1 active")
+	d.Items[0].Version = "1.1.0"
+	if _, got := w.asked(d); !strings.Contains(got, "group line-4: service web =1.0.0 x1") {
+		t.Error(got)
+	}
+}
+
 // TestAnIDIsTheItem: an entry with an ID that the unit does not have is about no other item of the same codename.
 func TestAnIDIsTheItem(t *testing.T) {
 	w := newWorld(t)
