@@ -67,6 +67,7 @@ func TestDesiredOnAController(t *testing.T) {
 			{"INSTALLED", ""},
 			{"apply-wait", "desired apply --skip-nodes --wait --only components"},
 			{"component-status", "component status"},
+			{"unknown-item", "subject attach line --item service/sensr"},
 		} {
 			switch c.name {
 			case "OFFERS":

@@ -160,7 +160,9 @@ func (c *Core) ApplySubject(ctx context.Context, in op.ApplySubjectIn) (v view.I
 	if err != nil {
 		return v, err
 	}
-	return v, c.see(ctx, func(f *fleet.Fleet) { v.Unknown = items.UnknownNodes(f, s) })
+	return v, c.see(ctx, func(f *fleet.Fleet) {
+		v.Unknown, v.Warnings = items.UnknownNodes(f, s), items.UnknownItems(f, s)
+	})
 }
 
 // RemoveSubject removes a subject.

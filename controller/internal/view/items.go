@@ -49,6 +49,8 @@ type ItemChange struct {
 	Digest    string `json:"digest,omitempty"`   // of the content that was released
 	// of a subject: nodes that it names and that were never heard of; at most 100
 	Unknown []string `json:"unknown,omitempty"`
+	// of a subject: what else of it has no effect, in words; at most 101
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // ItemEvent is something that happened to an item or a subject.

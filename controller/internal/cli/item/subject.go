@@ -116,6 +116,9 @@ func printSet(a *command.App, name string, v view.ItemChange) {
 	if len(v.Unknown) > 0 {
 		a.Print("  unknown  %s (never heard of; counts when it comes)\n", term.List(v.Unknown))
 	}
+	for _, w := range v.Warnings {
+		a.Print("  warning  %s\n", term.Clean(w))
+	}
 }
 
 func listSubjects(a *command.App) *cobra.Command {

@@ -154,3 +154,19 @@ func UnknownNodes(u kind.Unit, s *items.Subject) (all []string) {
 	}
 	return all
 }
+
+// UnknownItems says of which items that a subject names there are none, at most kind.MaxNamed.
+func UnknownItems(u kind.Unit, s *items.Subject) (all []string) {
+	list := kind.As[Collection](u.Content(KindItems)).List
+	var known []items.Ref
+	for _, it := range list {
+		known = append(known, it.Ref())
+	}
+	for i := range s.Items {
+		r := s.Items[i].Ref()
+		if list[Key(r)] == nil && len(all) < kind.MaxNamed {
+			all = append(all, "there is no item "+Key(r)+items.Near(r, known)+" (counts when it is created)")
+		}
+	}
+	return all
+}
