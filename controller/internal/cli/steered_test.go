@@ -67,6 +67,9 @@ func TestDesiredOnAController(t *testing.T) {
 			{"INSTALLED", ""},
 			{"apply-wait", "desired apply --skip-nodes --wait --only components"},
 			{"component-status", "component status"},
+			{"why-other-type", "desired why node-1 component/sensor"},
+			{"why-two-types", "desired why node-1 component/sensor --type service"},
+			{"why-typed", "desired why node-1 service/sensor"},
 			{"unknown-item", "subject attach line --item service/sensr"},
 		} {
 			switch c.name {

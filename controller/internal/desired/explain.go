@@ -105,14 +105,13 @@ func (w *world) refusals(i *instance, n *node) (all []Refusal) {
 	return all
 }
 
-// Known are the IDs of the nodes and the codenames of the items, sorted.
-func (p *Plan) Known() (nodes, codenames []string) {
+// Known are the IDs of the nodes, sorted, and the items.
+func (p *Plan) Known() (nodes []string, all []items.Ref) {
 	for _, n := range p.Nodes {
 		nodes = append(nodes, n.Node)
 	}
 	for ref := range p.w.versions {
-		codenames = append(codenames, ref.Codename)
+		all = append(all, ref)
 	}
-	slices.Sort(codenames)
-	return nodes, slices.Compact(codenames)
+	return nodes, all
 }

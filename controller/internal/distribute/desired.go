@@ -18,6 +18,7 @@ import (
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/controller/internal/why"
 	"tandem.internal/shared/cloud"
+	"tandem.internal/shared/items"
 	"tandem.internal/shared/near"
 	"tandem.internal/shared/wire"
 )
@@ -102,7 +103,7 @@ func (c *Core) WhyDesired(ctx context.Context, in op.WhyDesiredIn) (desired.Expl
 	if err != nil {
 		return desired.Explanation{}, err
 	}
-	nodes, names := d.Known()
+	nodes, known := d.Known()
 	if !slices.Contains(nodes, in.Node) {
 		return desired.Explanation{}, wire.New(wire.CodeNotFound, "", fmt.Sprintf(
 			"no node %.100q has told what it is%s", in.Node, near.Hint(in.Node, nodes)))
@@ -114,8 +115,9 @@ func (c *Core) WhyDesired(ctx context.Context, in op.WhyDesiredIn) (desired.Expl
 		if c.cfg.Cloud {
 			none = "the desired status names no item"
 		}
-		return desired.Explanation{}, wire.New(wire.CodeNotFound, "", fmt.Sprintf("%s %.80q%s", none, in.Item,
-			near.Hint(in.Item, names)))
+		meant := items.Ref{Type: in.Type, Codename: in.Item}
+		return desired.Explanation{}, wire.New(wire.CodeNotFound, "", none+" "+why.Named(meant)+
+			items.Near(meant, known))
 	case 1:
 		return found[0], nil
 	}

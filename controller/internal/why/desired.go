@@ -2,10 +2,12 @@ package why
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"tandem.internal/controller/internal/desired"
 	"tandem.internal/shared/items"
+	"tandem.internal/shared/wire"
 )
 
 // Decide decides what should run where, with its reasons in words.
@@ -18,6 +20,15 @@ func Decide(in *desired.Input) (*desired.Plan, error) {
 		p.Reasons[i].Why = Desired(&p.Reasons[i])
 	}
 	return p, nil
+}
+
+// Named is an item as people named it, maybe by its codename alone.
+func Named(r items.Ref) string {
+	name := wire.Plain(r.Codename, 80)
+	if r.Type != "" {
+		name = string(r.Type) + "/" + name
+	}
+	return strconv.Quote(name)
 }
 
 // Items explains the items of a codename on a node, of a type; "": of any.

@@ -1,6 +1,7 @@
 package item
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -217,8 +218,8 @@ func explain(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "why NODE ITEM", Short: "Say what decided about an item on a node",
 		Long: `Say which subject, priority, suppression, conflict or filter decided that an item is or is
-not on a node. ITEM is a codename; where a service, a component and a layer have the same
-one, --type tells them apart.`,
+not on a node. ITEM is a codename, or TYPE/CODENAME: where a service, a component and a
+layer have the same one, that or --type tells them apart.`,
 		Example: "  tandem desired why node-1 sensor\n  tandem desired why node-1 sensor --offline unit",
 		Args:    command.Args("NODE", "ITEM"),
 	}
@@ -231,8 +232,19 @@ one, --type tells them apart.`,
 		if typ != "" && !slices.Contains(types, typ) {
 			return command.Usage("--type is service, component or layer, not %.80q", typ)
 		}
+		named, yes, err := typed(args[1])
+		switch {
+		case err != nil:
+			return err
+		case yes && typ != "" && typ != string(named.Type):
+			return command.Usage("%s is no %s: leave --type out", args[1], typ)
+		}
+		meant := items.Ref{Type: items.Type(typ), Codename: named.Codename}
+		if yes {
+			meant.Type = named.Type
+		}
 		if f.dir == "" {
-			in := op.WhyDesiredIn{NodeIn: op.NodeIn{Node: args[0]}, Item: args[1], Type: items.Type(typ),
+			in := op.WhyDesiredIn{NodeIn: op.NodeIn{Node: args[0]}, Item: meant.Codename, Type: meant.Type,
 				DecideIn: f.input()}
 			return command.Ask(cmd.Context(), a, op.WhyDesired, in, func(a *command.App, e desired.Explanation) {
 				printWhy(a, &e)
@@ -242,7 +254,7 @@ one, --type tells them apart.`,
 		if err != nil {
 			return err
 		}
-		e, err := find(p, args[0], args[1], typ)
+		e, err := find(p, args[0], meant)
 		if err != nil {
 			return err
 		}
@@ -255,18 +267,18 @@ one, --type tells them apart.`,
 	return cmd
 }
 
-// find explains the item of this codename; of the type that is given, else of the one that has it.
-func find(p *desired.Plan, node, codename, typ string) (*desired.Explanation, error) {
-	nodes, names := p.Known()
+// find explains the item that is meant; without a type, the one that has the codename.
+func find(p *desired.Plan, node string, meant items.Ref) (*desired.Explanation, error) {
+	nodes, known := p.Known()
 	if !slices.Contains(nodes, node) {
 		return nil, command.Refuse(command.ExitRefused, wire.CodeNotFound, "there is no node %s%s", node,
 			command.Suggest(node, nodes, "nodes/ has them"))
 	}
-	found := why.Items(p, node, codename, items.Type(typ))
+	found := why.Items(p, node, meant.Codename, meant.Type)
 	switch len(found) {
 	case 0:
-		return nil, command.Refuse(command.ExitRefused, wire.CodeNotFound, "there is no item %.80q%s", codename,
-			command.Suggest(codename, names, "items/ has them"))
+		return nil, command.Refuse(command.ExitRefused, wire.CodeNotFound, "there is no item %s%s", why.Named(meant),
+			cmp.Or(items.Near(meant, known), "; items/ has them"))
 	case 1:
 		return &found[0], nil
 	}
@@ -275,7 +287,7 @@ func find(p *desired.Plan, node, codename, typ string) (*desired.Explanation, er
 		have = append(have, string(e.Type))
 	}
 	return nil, command.Usage("a %s have the codename %s: --type tells which is meant", strings.Join(have, " and a "),
-		codename)
+		meant.Codename)
 }
 
 func printWhy(a *command.App, e *desired.Explanation) {
