@@ -156,6 +156,16 @@ func TestDesiredStatusIsFollowed(t *testing.T) {
 			wire.AsError(err)) != wire.CodeNotAllowed {
 			t.Errorf("workload rollback: %v", err)
 		}
+		subject := op.SubjectIn{Subject: "hall"}
+		set, err := u.core.ApplySubject(ctx, op.ApplySubjectIn{SubjectIn: subject, Document: []byte(
+			`{"codename":"hall","type":"group","items":[{"type":"component","codename":"web"}]}`)})
+		if text := strings.Join(set.Warnings, "\n"); err != nil || !strings.Contains(text, "does not count") ||
+			!strings.Contains(text, `there is no item component/web; did you mean service/web?`) {
+			t.Errorf("subject apply: %s %v", text, err)
+		}
+		if gone, err := u.core.RemoveSubject(ctx, subject); err != nil || len(gone.Warnings) != 1 {
+			t.Errorf("subject remove: %+v %v", gone, err)
+		}
 		if p, err := u.core.PlanDesired(ctx, op.DecideIn{}); err != nil || p.Changes.Keep != 2 {
 			t.Errorf("desired plan: %+v %v", p.Changes, err)
 		}

@@ -160,14 +160,29 @@ func (c *Core) ApplySubject(ctx context.Context, in op.ApplySubjectIn) (v view.I
 	if err != nil {
 		return v, err
 	}
-	return v, c.see(ctx, func(f *fleet.Fleet) {
+	if err := c.see(ctx, func(f *fleet.Fleet) {
 		v.Unknown, v.Warnings = items.UnknownNodes(f, s), items.UnknownItems(f, s)
-	})
+	}); err != nil {
+		return v, err
+	}
+	return c.subjectsCount(v), nil
 }
 
 // RemoveSubject removes a subject.
 func (c *Core) RemoveSubject(ctx context.Context, in op.SubjectIn) (view.ItemChange, error) {
-	return c.changeItem(ctx, items.KindSubjects, items.SubjectChange{Codename: in.Subject, Removed: true})
+	v, err := c.changeItem(ctx, items.KindSubjects, items.SubjectChange{Codename: in.Subject, Removed: true})
+	if err != nil {
+		return v, err
+	}
+	return c.subjectsCount(v), nil
+}
+
+// subjectsCount says with a change of a subject if it has no effect.
+func (c *Core) subjectsCount(v view.ItemChange) view.ItemChange {
+	if c.cfg.Cloud {
+		v.Warnings = append(v.Warnings, "the cloud side steers (--steering cloud): what subjects say here does not count")
+	}
+	return v
 }
 
 // SubjectHistory lists what happened to the subjects of one name.

@@ -116,6 +116,10 @@ func printSet(a *command.App, name string, v view.ItemChange) {
 	if len(v.Unknown) > 0 {
 		a.Print("  unknown  %s (never heard of; counts when it comes)\n", term.List(v.Unknown))
 	}
+	printWarnings(a, v)
+}
+
+func printWarnings(a *command.App, v view.ItemChange) {
 	for _, w := range v.Warnings {
 		a.Print("  warning  %s\n", term.Clean(w))
 	}
@@ -189,8 +193,9 @@ func showSubject(a *command.App) *cobra.Command {
 func removeSubject(a *command.App) *cobra.Command {
 	return onSubject(a, &cobra.Command{
 		Use: "remove NAME", Short: "Remove a subject", Example: "  tandem subject remove line-4",
-	}, op.RemoveSubject, func(a *command.App, name string, _ view.ItemChange) error {
+	}, op.RemoveSubject, func(a *command.App, name string, v view.ItemChange) error {
 		a.Print("subject %s is removed\n", name)
+		printWarnings(a, v)
 		return nil
 	})
 }
