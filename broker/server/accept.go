@@ -188,6 +188,9 @@ func (s *Server) ended(sess *session, err error) {
 		s.count.stalled.Add(1)
 		s.emit(Event{Kind: Stalled, ClientID: sess.id, Remote: sess.conn.remote, Detail: why})
 	}
+	if errors.Is(err, packets.ErrPacketTooLarge) {
+		s.emit(Event{Kind: TooLarge, ClientID: sess.id, Remote: sess.conn.remote, Detail: err.Error()})
+	}
 	switch {
 	case s.closing.Load():
 		why = "the broker is closing"

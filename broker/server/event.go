@@ -26,6 +26,7 @@ const (
 	Fight        EventKind = "fight"         // many takeovers of one ID: two clients share it
 	Dropped      EventKind = "dropped"       // messages to a client were dropped because of its limits
 	Stalled      EventKind = "stalled"       // a client was disconnected because it did not read
+	TooLarge     EventKind = "too-large"     // a client was disconnected because it sent a packet above the limit
 	IntakeFailed EventKind = "intake-failed" // the intake failed: no acknowledgement, and the sender is disconnected
 	AcceptFailed EventKind = "accept-failed" // a listener had an error; it goes on unless Detail says otherwise
 	Panicked     EventKind = "panicked"      // a connection's goroutine panicked; only that connection has ended

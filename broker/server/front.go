@@ -84,7 +84,8 @@ func readHead(r io.ByteReader, connected bool, l *Limits) (h head, err error) {
 		}
 	case packets.Publish, packets.Subscribe, packets.Unsubscribe:
 		if h.length+1 > l.MaxPacket {
-			return h, packets.ErrPacketTooLarge
+			return h, fmt.Errorf("%w: of %d bytes, and at most %d are taken", packets.ErrPacketTooLarge,
+				h.length+1, l.MaxPacket)
 		}
 	case packets.Pingreq, packets.Disconnect:
 		if h.length != 0 {

@@ -21,6 +21,7 @@ import (
 
 	"tandem.internal/shared/link/linktest"
 	"tandem.internal/shared/topic"
+	"tandem.internal/shared/wire"
 )
 
 // startPiped starts a broker on a pipe, for use inside a synctest bubble.
@@ -266,6 +267,10 @@ func TestHugeLengthAllocatesNothing(t *testing.T) {
 	c := s.dial(t).mustConnect("node/n1")
 	c.write([]byte{0x30, 0xff, 0xff, 0xff, 0x7f})
 	c.gone()
+	if ev := s.events.wait(t, TooLarge); ev.ClientID != "node/n1" ||
+		!strings.Contains(ev.Detail, fmt.Sprintf("of 268435456 bytes, and at most %d", wire.MaxPacket)) {
+		t.Errorf("%+v", ev)
+	}
 	if ev := s.events.wait(t, Disconnected); !strings.Contains(ev.Detail, "above the limit") {
 		t.Errorf("%+v", ev)
 	}

@@ -356,20 +356,30 @@ func (u upHandler) Up(session uint64) {
 
 // brokerEvent journals what a client did that it had no business doing.
 func (a *App) brokerEvent(ev server.Event) {
-	switch ev.Kind {
-	case server.Connected:
+	if ev.Kind == server.Connected {
 		if why := a.trust.access.recheck(ev.ClientID); why != "" {
 			a.broker.Disconnect(ev.ClientID, why)
 		}
-	case server.DeniedPublish, server.DeniedSubscribe:
-		a.core.Misbehaved(misconduct(ev, wire.CodeNotAllowed))
-	case server.Fight, server.Stalled, server.IntakeFailed, server.Dropped:
-		a.core.Misbehaved(misconduct(ev, wire.CodeUnavailable))
+		return
+	}
+	if node, topic, err := misconduct(ev); err != nil {
+		a.core.Misbehaved(node, topic, err)
 	}
 }
 
-// misconduct says who did it, where, and what.
-func misconduct(ev server.Event, code wire.Code) (node, topic string, err *wire.Error) {
+// misconducts are the events of the broker that are journaled.
+var misconducts = map[server.EventKind]wire.Code{
+	server.DeniedPublish: wire.CodeNotAllowed, server.DeniedSubscribe: wire.CodeNotAllowed,
+	server.TooLarge: wire.CodeTooLarge, server.Fight: wire.CodeUnavailable, server.Stalled: wire.CodeUnavailable,
+	server.IntakeFailed: wire.CodeUnavailable, server.Dropped: wire.CodeUnavailable,
+}
+
+// misconduct says who did it, where, and what; nil: it is none.
+func misconduct(ev server.Event) (node, topic string, err *wire.Error) {
+	code, is := misconducts[ev.Kind]
+	if !is {
+		return "", "", nil
+	}
 	what := string(ev.Kind) + " at the broker"
 	if ev.Detail != "" {
 		what += ": " + ev.Detail
