@@ -201,6 +201,11 @@ func TestCommands(t *testing.T) {
 		{"unit-status-down", "unit status", amended(func(st *view.UnitStatus) {
 			st.Broker.Up, st.Broker.Embedded, st.Broker.Error = false, false, "connection refused"
 		})},
+		{"unit-status-cloud", "unit status", amended(func(st *view.UnitStatus) {
+			st.Cloud = &view.Followed{Rev: 27, CorrelationID: "c-17", Who: "cloud/eu", Omitted: 3,
+				Failures: []string{"service api 1.0.0: not-found: the unit has no such item: release it there"}}
+		})},
+		{"unit-status-cloud-none", "unit status", amended(func(st *view.UnitStatus) { st.Cloud = &view.Followed{} })},
 		{"unit-status-broken", "unit status", amended(func(st *view.UnitStatus) {
 			st.Epoch, st.Rev, st.Config = 0, 0, view.SourceStatus{State: "absent"}
 			st.Trouble = []string{

@@ -318,6 +318,25 @@ func (f *follower) trouble() (all []string) {
 	return all
 }
 
+// maxFailures bounds the failures that are shown at a glance.
+const maxFailures = 20
+
+// followed shows the desired status that the unit follows; nil: others steer.
+func (c *Core) followed(fl *fleet.Fleet) *view.Followed {
+	if !c.cfg.Cloud {
+		return nil
+	}
+	s, _ := wanted.Of(fl.Content(record.KindWanted))
+	v := &view.Followed{Rev: s.Rev, CorrelationID: s.CorrelationID, Who: s.Who}
+	if now := c.follow.found.Load(); now != nil && now.rev == s.Rev {
+		for i := range now.all[:min(len(now.all), maxFailures)] {
+			v.Failures = append(v.Failures, now.all[i].String())
+		}
+		v.Omitted = len(now.all) - len(v.Failures)
+	}
+	return v
+}
+
 // versionOf is the version of a unit configuration; "" if it cannot be read, which submitting it would say.
 func versionOf(document []byte) string {
 	var d struct {

@@ -136,6 +136,11 @@ func TestDesiredStatusIsFollowed(t *testing.T) {
 			t.Errorf("%s", got)
 		}
 		u.now("one is not there", ": web 1.0.0 installed, api 1.0.0 failed")
+		if s, err := u.core.Status(t.Context()); err != nil || s.Cloud == nil || s.Cloud.Rev == 0 ||
+			!strings.Contains(s.Cloud.Who, "cloud") || !strings.Contains(strings.Join(s.Cloud.Failures, "\n"),
+			"service api 1.0.0: not-found: the unit has no such item") {
+			t.Errorf("%+v %v", s.Cloud, err)
+		}
 		u.stop() // what is wanted is in the journal; that there is more to do is found again
 		u.start()
 		u.release("api", "1.0.0")

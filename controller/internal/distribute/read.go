@@ -52,6 +52,7 @@ func (c *Core) Status(ctx context.Context) (view.UnitStatus, error) {
 		}
 		s.Maintenance = f.MaintenanceView()
 		s.InError, _ = f.InError()
+		s.Cloud = c.followed(f)
 		s.Trouble = f.Trouble()
 		if text := c.unreadable(f); text != "" {
 			s.Trouble = append(s.Trouble, text)

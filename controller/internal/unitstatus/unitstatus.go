@@ -38,6 +38,18 @@ type Failure struct {
 	Error   *wire.Error
 }
 
+// String is the failure in words.
+func (f *Failure) String() string {
+	text := string(f.Ref.Type) + " " + cmp.Or(f.Ref.Codename, f.ID)
+	if f.Version != "" {
+		text += " " + f.Version
+	}
+	if f.Subject != "" {
+		text += " of " + f.Subject
+	}
+	return text + ": " + f.Error.Error()
+}
+
 // Unit is a unit as it was at one moment, as far as its status goes: that is assembled while the unit goes on.
 type Unit struct {
 	kind.Unit // nil: nothing else is asked for

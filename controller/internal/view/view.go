@@ -331,8 +331,18 @@ type UnitStatus struct {
 	Clock       *ClockJump   `json:"clock,omitempty"`       // why nothing is said to the nodes; absent: it is
 	InError     []NodeError  `json:"inError,omitempty"`     // nodes that are in error, as they told; at most 200
 	Trouble     []string     `json:"trouble,omitempty"`     // what an operator should look at, in words
+	Cloud       *Followed    `json:"cloud,omitzero"`        // what the cloud side wants; absent: others steer
 	// nodes, items, instances and subjects as the cloud side hears of them; only if it was asked for
 	Report *cloud.UnitStatus `json:"report,omitempty"`
+}
+
+// Followed is the desired status that the unit follows.
+type Followed struct {
+	Rev           uint64   `json:"rev,omitzero"`            // of its record; 0: none was sent yet
+	CorrelationID string   `json:"correlationId,omitempty"` // as it was sent
+	Who           string   `json:"who,omitempty"`           // sent it
+	Failures      []string `json:"failures,omitempty"`      // what of it cannot be there, in words; at most 20
+	Omitted       int      `json:"omitted,omitzero"`        // more failures
 }
 
 // ClockJump is a jump of the controller's clock by more than a day.

@@ -111,8 +111,20 @@ func printUnit(a *command.App, st view.UnitStatus) {
 	}
 	if known {
 		a.StatusRows(t, string(a.UnitSource()), st.Config)
+		if c := st.Cloud; c != nil {
+			t.Add("Steering", followed(c))
+		}
 	}
 	a.Table(t)
+	if c := st.Cloud; c != nil && len(c.Failures) > 0 {
+		a.Print("\nof the desired status cannot be met:\n")
+		for _, f := range c.Failures {
+			a.Print("  %s\n", term.Clean(f))
+		}
+		if c.Omitted > 0 {
+			a.Print("  and %d more\n", c.Omitted)
+		}
+	}
 	if st.Report != nil && len(st.Report.Items)+len(st.Report.Instances) > 0 {
 		a.Print("\n")
 		printReport(a, st.Report)
@@ -123,6 +135,18 @@ func printUnit(a *command.App, st view.UnitStatus) {
 			a.Print("! %s\n", term.Clean(s))
 		}
 	}
+}
+
+// followed says what the cloud side wants.
+func followed(c *view.Followed) string {
+	if c.Rev == 0 {
+		return "cloud side, which has sent no desired status yet"
+	}
+	text := fmt.Sprintf("cloud side: desired status of record %d%s", c.Rev, command.By(c.Who))
+	if c.CorrelationID != "" {
+		text += ", correlation ID " + c.CorrelationID
+	}
+	return text
 }
 
 // printReport shows the versions of items, how many of their instances are active, and what is wrong.
