@@ -180,7 +180,8 @@ func (c *Core) RemoveSubject(ctx context.Context, in op.SubjectIn) (view.ItemCha
 // subjectsCount says with a change of a subject if it has no effect.
 func (c *Core) subjectsCount(v view.ItemChange) view.ItemChange {
 	if c.cfg.Cloud {
-		v.Warnings = append(v.Warnings, "the cloud side steers (--steering cloud): what subjects say here does not count")
+		v.Warnings = append(v.Warnings, "the cloud side steers (--steering cloud): what subjects say here "+
+			"does not count")
 	}
 	return v
 }

@@ -49,8 +49,8 @@ func TestEachGoesOnInItsOwn(t *testing.T) {
 	}
 }
 
-// TestSubjectsAreMeant: entries name a subject by its ID, or its codename, or both, as they name items; one with another
-// ID is another. What runs for one that is meant by its ID goes on while its new version is not there.
+// TestSubjectsAreMeant: entries name a subject by its ID, or its codename, or both, as they name items; one with
+// another ID is another. What runs for one that is meant by its ID goes on while its new version is not there.
 func TestSubjectsAreMeant(t *testing.T) {
 	w := newWorld(t)
 	w.Has(service("web", "1.0.0"))
@@ -59,7 +59,8 @@ func TestSubjectsAreMeant(t *testing.T) {
 		of, in cloud.Identity
 		is     bool
 	}{
-		{line, cloud.Identity{ID: "abc"}, true}, {line, cloud.Identity{Codename: "line-4"}, true}, {line, line, true},
+		{line, cloud.Identity{ID: "abc"}, true}, {line, cloud.Identity{Codename: "line-4"}, true},
+		{line, line, true},
 		{line, cloud.Identity{ID: "abd", Codename: "line-4"}, false}, {line, cloud.Identity{ID: "line-4"}, false},
 		{cloud.Identity{Codename: "line-4"}, line, true},
 		{cloud.Identity{ID: "line-4"}, cloud.Identity{ID: "line-4"}, true},
