@@ -262,6 +262,15 @@ func TestPackRefuses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	b := newBench(t, apitest.StartSample(t))
+	out := filepath.Join(b.dir, "out.tar.gz")
+	if _, errs, exit := b.run("", "item", "pack", b.write("plain", "plain"), out); exit != exitUsage ||
+		!strings.Contains(errs, "it is no directory") {
+		t.Errorf("a file: %d %s", exit, errs)
+	}
+	if _, err := os.Stat(out); !os.IsNotExist(err) {
+		t.Error(err)
+	}
 }
 
 // TestReleasePacked: what pack wrote is released as a directory, with the signature beside it, and is the same content

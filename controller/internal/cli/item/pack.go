@@ -69,7 +69,10 @@ func pack(ctx context.Context, dir string, to io.Writer) error {
 			return err
 		}
 		name, err := filepath.Rel(dir, file)
-		if err != nil || name == "." {
+		switch {
+		case err == nil && name == "." && !d.IsDir():
+			return errors.New("it is no directory; a directory is packed")
+		case err != nil || name == ".":
 			return err
 		}
 		return packOne(ctx, out, file, filepath.ToSlash(name), d)
