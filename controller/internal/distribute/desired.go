@@ -10,6 +10,7 @@ import (
 	"tandem.internal/controller/internal/desired"
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/follow"
+	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/kinds/moves"
 	"tandem.internal/controller/internal/kinds/wanted"
 	"tandem.internal/controller/internal/op"
@@ -17,7 +18,6 @@ import (
 	"tandem.internal/controller/internal/steer"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/controller/internal/why"
-	"tandem.internal/shared/cloud"
 	"tandem.internal/shared/items"
 	"tandem.internal/shared/near"
 	"tandem.internal/shared/wire"
@@ -25,8 +25,11 @@ import (
 
 // What should run where, decided of items, subjects and nodes.
 
-// viaDesired is the door of a set of workloads that was decided.
-const viaDesired = "desired"
+// Doors of documents that were decided.
+const (
+	viaDesired = "desired" // somebody had them applied
+	viaDecided = "decided" // the controller applied them by itself
+)
 
 // viaRollback is that of a document that comes back.
 const viaRollback = "rollback"
@@ -35,7 +38,7 @@ const viaRollback = "rollback"
 // may be brought back. nil: it may.
 func (c *Core) steered(s view.Submission) *wire.Error {
 	switch {
-	case !op.Decided(s.Kind), s.Via == viaDesired:
+	case !op.Decided(s.Kind), s.Via == viaDesired, s.Via == viaDecided:
 		return nil
 	case c.cfg.Cloud:
 		return errCloudSteers
@@ -49,12 +52,13 @@ func (c *Core) steered(s view.Submission) *wire.Error {
 var errCloudSteers = wire.New(wire.CodeNotAllowed, "", "here the desired status of the cloud side says what runs "+
 	"(--steering cloud)")
 
-// unreadable says why the desired status that the unit should follow cannot be read; "": it can, or there is none.
-func (c *Core) unreadable(f *fleet.Fleet) string {
+// unreadable says why the desired status that the unit should follow, which is the newest, cannot be read; "": it can,
+// or there is none. Call it beside the loop: it may be long.
+func (c *Core) unreadable(newest kind.Content) string {
 	if !c.cfg.Cloud {
 		return ""
 	}
-	return wanted.Trouble(f.Content(record.KindWanted))
+	return wanted.Trouble(newest)
 }
 
 // decide decides what should run where now.
@@ -62,19 +66,18 @@ func (c *Core) decide(ctx context.Context, in op.DecideIn) (d *steer.Decision, e
 	terr := c.inReadersTurn(ctx, func() {
 		now := c.cfg.Now()
 		var u *steer.Unit
-		var doc *cloud.DesiredStatus
-		unreadable := ""
+		var newest kind.Content
 		if err = c.see(ctx, func(f *fleet.Fleet) {
-			u, unreadable = steer.Look(f, now), c.unreadable(f)
-			_, doc = wanted.Of(f.Content(record.KindWanted))
+			u, newest = steer.Look(f, now), f.Content(record.KindWanted)
 		}); err != nil {
 			return
 		}
 		if c.cfg.Cloud {
-			if unreadable != "" {
-				err = wire.New(wire.CodeMalformed, "", unreadable)
+			if text := c.unreadable(newest); text != "" {
+				err = wire.New(wire.CodeMalformed, "", text)
 				return
 			}
+			_, doc := wanted.Of(newest)
 			if doc == nil {
 				err = wire.New(wire.CodeNotFound, "", "the cloud side has sent no desired status yet")
 				return

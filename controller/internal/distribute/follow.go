@@ -228,16 +228,17 @@ type seenNode struct {
 // decide decides, and tells the cloud side what cannot be there.
 func (f *follower) decide(ctx context.Context, s *wanted.Status, doc *cloud.DesiredStatus, u *steer.Unit) (err error) {
 	var failures []unitstatus.Failure
+	var d *steer.Decision
 	if terr := inTurnOf(ctx, f.c.readersTurn, func() { // however many wait for it
 		failures = follow.Input(u, doc)
-		f.decision, err = u.Decide()
+		d, err = u.Decide()
 	}); terr != nil {
 		return terr
 	}
 	if err != nil {
 		return err
 	}
-	f.current = u.Current
+	f.decision, f.current = d, u.Current
 	next := &found{rev: s.Rev, failures: append(failures, follow.Failures(f.decision.Plan, failures)...)}
 	for name := range follow.States(doc) {
 		if _, known := f.infos[name]; !known {
@@ -266,7 +267,7 @@ func (f *follower) tell(next *found) {
 // submit submits a document. That it was refused is an error, too.
 func (f *follower) submit(ctx context.Context, s *wanted.Status, p follow.Part, document []byte) error {
 	r, err := f.c.Submit(ctx, view.Submission{Kind: p.Source, Document: document, Mode: wire.ModeApply, Who: s.Who,
-		Via: viaDesired})
+		Via: viaDecided})
 	if err == nil && r.Error != nil {
 		return r.Error
 	}
@@ -322,11 +323,11 @@ func (f *follower) trouble() (all []string) {
 const maxFailures = 20
 
 // followed shows the desired status that the unit follows; nil: others steer.
-func (c *Core) followed(fl *fleet.Fleet) *view.Followed {
+func (c *Core) followed(newest kind.Content) *view.Followed {
 	if !c.cfg.Cloud {
 		return nil
 	}
-	s, _ := wanted.Of(fl.Content(record.KindWanted))
+	s, _ := wanted.Of(newest)
 	v := &view.Followed{Rev: s.Rev, CorrelationID: s.CorrelationID, Who: s.Who}
 	if now := c.follow.found.Load(); now != nil && now.rev == s.Rev {
 		for i := range now.all[:min(len(now.all), maxFailures)] {

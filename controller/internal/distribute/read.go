@@ -45,18 +45,16 @@ func (c *Core) Node(ctx context.Context, in op.NodeIn) (v view.Node, err error) 
 func (c *Core) Status(ctx context.Context) (view.UnitStatus, error) {
 	s := view.UnitStatus{Unit: c.cfg.Unit, Version: c.cfg.Version, Started: c.started, Broker: c.roadNow()}
 	src := c.cfg.Kinds.Copied()
+	var newest kind.Content // desired status
 	err := c.see(ctx, func(f *fleet.Fleet) {
+		newest = f.Content(record.KindWanted)
 		s.Epoch, s.Rev = c.journal.Load().Epoch(), f.Seq()
 		if src != nil {
 			s.Config = f.Status(src.Name)
 		}
 		s.Maintenance = f.MaintenanceView()
 		s.InError, _ = f.InError()
-		s.Cloud = c.followed(f)
 		s.Trouble = f.Trouble()
-		if text := c.unreadable(f); text != "" {
-			s.Trouble = append(s.Trouble, text)
-		}
 		if c.copyErr != nil {
 			text := "the readable copy of the unit configuration cannot be written: " + c.copyErr.Error()
 			s.Trouble = append(s.Trouble, text)
@@ -65,6 +63,12 @@ func (c *Core) Status(ctx context.Context) (view.UnitStatus, error) {
 			s.Trouble = append(s.Trouble, wire.AsError(c.broken).Message)
 		}
 	})
+	if err == nil {
+		s.Cloud = c.followed(newest)
+		if text := c.unreadable(newest); text != "" {
+			s.Trouble = append(s.Trouble, text)
+		}
+	}
 	if w, ok := errors.AsType[*wire.Error](err); ok && w.Code == wire.CodeStorage {
 		// This is when somebody looks: what is known without the journal is shown.
 		s.Trouble, err = append(s.Trouble, w.Message), nil

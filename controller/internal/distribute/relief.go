@@ -74,7 +74,7 @@ func (c *Core) changeMoves(ctx context.Context, d record.MoveData) error {
 // applyMoves submits the set of workloads that moves come to. Who refuses it is asked again later.
 func (c *Core) applyMoves(ctx context.Context, document []byte) error {
 	s := (&op.ApplyDesiredIn{Of: wire.KindWorkloads}).Submission(document)
-	s.Who, s.Via = whoRelieves, viaDesired
+	s.Who, s.Via = whoRelieves, viaDecided
 	r, err := c.Submit(ctx, s)
 	if err == nil && r.State != "accepted" {
 		err = wire.New(wire.CodeNotAllowed, "", "the set of workloads is "+r.State)

@@ -18,19 +18,15 @@ func (c *Core) superseded(ctx context.Context, j *journal.Journal) (doomed []uin
 	if err := c.look(ctx, func(f *fleet.Fleet) { b.used = f.BodyInUse() }); err != nil {
 		return nil, err
 	}
-	for _, f := range []journal.Filter{
-		{Reverse: true, Types: []record.Type{record.Accepted, record.Refused}},
-		{Reverse: true, Types: []record.Type{record.Settings}, Kind: string(record.KindWanted)},
-	} {
-		if err := j.Scan(f, func(r record.Record) error {
-			keep, err := b.keeps(&r)
-			if err == nil && !keep {
-				doomed = append(doomed, r.Seq)
-			}
-			return err
-		}); err != nil {
-			return nil, err
+	f := journal.Filter{Reverse: true, Types: []record.Type{record.Accepted, record.Refused, record.Settings}}
+	if err := j.Scan(f, func(r record.Record) error {
+		keep, err := b.keeps(&r)
+		if err == nil && !keep {
+			doomed = append(doomed, r.Seq)
 		}
+		return err
+	}); err != nil {
+		return nil, err
 	}
 	slices.Sort(doomed)
 	return doomed, nil
@@ -54,8 +50,12 @@ type amount struct {
 
 // keeps reports whether a record stays. It is asked about the newest ones first.
 func (b *bounded) keeps(r *record.Record) (bool, error) {
+	wanted := r.Kind == string(record.KindWanted)
+	if r.Type == record.Settings && !wanted {
+		return true, nil
+	}
 	v, err := record.Submitted(r)
-	if err != nil || v.Via != viaDesired && !v.Nothing && r.Kind != string(record.KindWanted) {
+	if err != nil || v.Via != viaDecided && !v.Nothing && !wanted {
 		return true, err
 	}
 	of := r.Kind + " " + r.Type.String()

@@ -3,6 +3,7 @@ package distribute
 import (
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,13 +41,18 @@ func (r *faulty) crash() {
 }
 
 // What was decided and superseded goes, by number, with its documents: not what is in force, nor what an operator has
-// submitted, though that is older; and not while the journal may have to be replayed from it.
+// submitted or had applied, though that is older; and not while the journal may have to be replayed from it.
 func TestSupersededDocumentsGo(t *testing.T) {
 	const maxSuperseded, more = 10, 5
 	withFaults(t, func(c *Config) { c.KeepSuperseded = maxSuperseded }, func(t *testing.T, r *faulty) {
 		r.install("0.9.0")
+		got, err := r.core.Submit(t.Context(), view.Submission{Kind: "config", Via: viaDesired, Who: "somebody",
+			Document: faultyDoc("0.9.1"), Offline: true})
+		if err != nil || got.State != "accepted" {
+			t.Fatalf("%+v %v", got, err)
+		}
 		for i := range maxSuperseded + more {
-			got, err := r.core.Submit(t.Context(), view.Submission{Kind: "config", Via: viaDesired, Who: "cloud",
+			got, err := r.core.Submit(t.Context(), view.Submission{Kind: "config", Via: viaDecided, Who: "cloud",
 				Document: faultyDoc(fmt.Sprintf("1.0.%d", i)), Offline: true})
 			if err != nil || got.State != "accepted" {
 				t.Fatalf("%+v %v", got, err)
@@ -54,11 +60,12 @@ func TestSupersededDocumentsGo(t *testing.T) {
 		}
 		r.compacts()
 		all := r.records(record.Accepted)
-		if len(all) != maxSuperseded+1 {
+		if len(all) != maxSuperseded+2 {
 			t.Errorf("%d are left", len(all))
 		}
-		for version, kept := range map[string]bool{"0.9.0": true, "1.0.0": false, fmt.Sprintf("1.0.%d", more-1): false,
-			fmt.Sprintf("1.0.%d", more): true, fmt.Sprintf("1.0.%d", more+maxSuperseded-1): true} {
+		for version, kept := range map[string]bool{"0.9.0": true, "0.9.1": true, "1.0.0": false,
+			fmt.Sprintf("1.0.%d", more-1): false,
+			fmt.Sprintf("1.0.%d", more):   true, fmt.Sprintf("1.0.%d", more+maxSuperseded-1): true} {
 			_, err := r.core.Document(t.Context(), wire.KindConfig, version)
 			if kept != (err == nil) || !kept && wire.CodeOf(wire.AsError(err)) != wire.CodeNotFound {
 				t.Errorf("%s: %v", version, err)
@@ -77,6 +84,35 @@ func TestSupersededDocumentsGo(t *testing.T) {
 		r.start()
 		r.install("2.0.0")
 	})
+}
+
+// The newest that a submitter has signed stays, though others have sent many since, and though it was signed after one
+// that changed nothing.
+func TestNewestOfEachSubmitterStays(t *testing.T) {
+	at := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	desired := func(seq uint64, who string) record.Record {
+		at = at.Add(time.Second)
+		return record.Record{Seq: seq, Type: record.Settings, Kind: string(record.KindWanted), Who: who,
+			Data: record.Encode(map[string]any{"inbox": record.InboxData{ID: "x", Signed: at}})}
+	}
+	all := []record.Record{desired(1, "a"), {Seq: 2, Type: record.Accepted, Kind: string(record.KindWanted), Who: "a",
+		Data: record.Encode(record.Verdict{ID: "x", Signed: at, Nothing: true})}, desired(3, "a"), desired(4, "b"),
+		desired(5, "b")}
+	b := bounded{c: &Core{cfg: Config{KeepSuperseded: 1, KeepDocuments: 1 << 20}}, kept: map[string]*amount{},
+		counted: map[string]bool{}, newest: map[line]bool{}}
+	var left []uint64
+	for i := len(all) - 1; i >= 0; i-- {
+		keep, err := b.keeps(&all[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if keep {
+			left = append(left, all[i].Seq)
+		}
+	}
+	if want := []uint64{5, 3, 2}; !slices.Equal(left, want) {
+		t.Errorf("%v are left, want %v", left, want)
+	}
 }
 
 // desired is a desired status that takes about that many bytes, signed now.

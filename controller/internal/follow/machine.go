@@ -27,10 +27,10 @@ const (
 	Retry             // the installed one is sent again to the nodes that have failed at it
 )
 
-// Back-off: what was done about a source is followed by a pause of First, then of twice as long each time, up to Most,
-// whether that has helped or not: what nodes tell can make another document necessary each second. Another desired
-// status does not wait, and what people release no longer than First; else the pauses are forgotten when nothing was
-// due for Most.
+// Back-off: an act about a source is followed by a pause of First before the same act, then of twice as long each time,
+// up to Most, whether that has helped or not: what nodes tell can make another document necessary each second. Another
+// desired status does not wait, and what people release no longer than First; else a pause is forgotten when its act
+// was not due for Most.
 const (
 	First = 10 * time.Second
 	Most  = time.Hour
@@ -39,14 +39,20 @@ const (
 // Machine finds what is due by comparing. It remembers only when something may be done again: after a restart that is
 // soon. Its zero value is ready.
 type Machine struct {
-	pauses map[wire.Kind]*pause
+	pauses map[doing]*pause
 }
 
-// pause is that of a source.
+// doing is an act about a source. Nodes that fail again and again are no reason to wait with another document.
+type doing struct {
+	source wire.Kind
+	act    Act
+}
+
+// pause is that of an act about a source.
 type pause struct {
 	of     uint64 // rev of the desired status
 	items  uint64 // rev of the items
-	failed bool   // nodes have failed at what is installed
+	failed bool   // of Retry: nodes have failed at what is installed
 	length time.Duration
 	until  time.Time
 }
@@ -55,22 +61,24 @@ type pause struct {
 // changes.
 func (m *Machine) Next(now time.Time, parts []Part) (act Act, part Part, wake time.Time) {
 	for _, p := range parts {
-		act, a := p.act(), m.pauses[p.Source]
-		if a != nil && (a.of != p.Of || !now.Before(a.until.Add(Most))) {
-			delete(m.pauses, p.Source)
-			a = nil
+		for _, act := range []Act{Submit, Retry} {
+			if a := m.pauses[doing{p.Source, act}]; a != nil && (a.of != p.Of || !now.Before(a.until.Add(Most))) {
+				delete(m.pauses, doing{p.Source, act})
+			}
 		}
+		act := p.act()
+		a := m.pauses[doing{p.Source, act}]
 		if a != nil && act == Submit && a.items != p.Items {
 			a.items, a.until, a.length = p.Items, a.until.Add(min(0, First-a.length)), 0
 		}
 		switch {
 		case act == Wait:
-			if a != nil && !p.Busy {
-				a.failed = false
+			if retry := m.pauses[doing{p.Source, Retry}]; retry != nil && !p.Busy {
+				retry.failed = false
 			}
 			continue
 		case act == Retry && (a == nil || !a.failed): // nodes had no time to get over it
-			a = m.pause(p)
+			a = m.pause(p, Retry)
 			a.failed, a.length = true, max(a.length, First)
 			if until := now.Add(a.length); a.until.Before(until) {
 				a.until = until
@@ -102,21 +110,24 @@ func (p *Part) act() Act {
 
 // Tried says that what was due was done, well or not: whether that has helped is seen by comparing.
 func (m *Machine) Tried(now time.Time, p Part) {
-	a := m.pause(p)
-	a.failed = p.act() == Retry
+	act := p.act()
+	a := m.pause(p, act)
 	a.length = min(max(2*a.length, First), Most)
 	a.until = now.Add(a.length)
+	if retry := m.pauses[doing{p.Source, Retry}]; retry != nil {
+		retry.failed = act == Retry // what is installed now may be another document
+	}
 }
 
-// pause is the pause of a part's source.
-func (m *Machine) pause(p Part) *pause {
+// pause is the pause of an act about a part's source.
+func (m *Machine) pause(p Part, act Act) *pause {
 	if m.pauses == nil {
-		m.pauses = map[wire.Kind]*pause{}
+		m.pauses = map[doing]*pause{}
 	}
-	a := m.pauses[p.Source]
+	a := m.pauses[doing{p.Source, act}]
 	if a == nil || a.of != p.Of {
 		a = &pause{of: p.Of, items: p.Items}
-		m.pauses[p.Source] = a
+		m.pauses[doing{p.Source, act}] = a
 	}
 	return a
 }

@@ -56,6 +56,31 @@ func TestRetries(t *testing.T) {
 	}
 }
 
+// TestFailingNodesDelayNothing: nodes that fail again and again are no reason to wait with another document.
+func TestFailingNodesDelayNothing(t *testing.T) {
+	var m follow.Machine
+	at := steertest.Now
+	p := follow.Part{Source: "workloads", Of: 1, Want: "a", Have: "a", Failed: true}
+	for n := 0; n < 24; {
+		act, part, wake := m.Next(at, []follow.Part{p})
+		if act == follow.Wait {
+			at = wake
+			continue
+		}
+		m.Tried(at, part)
+		n++
+	}
+	p.Want = "b"
+	if act, _, wake := m.Next(at, []follow.Part{p}); act != follow.Submit {
+		t.Errorf("%v, again at %v", act, wake)
+	}
+	m.Tried(at, p)
+	p.Have = "b" // and fails, too: nodes have time to get over it
+	if act, _, wake := m.Next(at, []follow.Part{p}); act != follow.Wait || wake.Before(at.Add(follow.First)) {
+		t.Errorf("%v, again at %v", act, wake)
+	}
+}
+
 // TestPauses: whatever nodes tell each second for an hour, little is submitted for one desired status: also if each
 // set is another one and is accepted, if two are refused in turn, and if nodes fail, and are offline, in turn.
 func TestPauses(t *testing.T) {

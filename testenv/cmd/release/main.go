@@ -129,7 +129,7 @@ func (r *release) add(p *program) error {
 		}
 		return os.WriteFile(filepath.Join(r.out, name), data, 0o755)
 	}
-	return nil // of the others there are packages and images
+	return nil // of the others there are packages
 }
 
 // notes writes what the changelog says of the version; before a release, of what is to be it.
