@@ -51,8 +51,11 @@ type Removed struct {
 // Restart is the order to start the process anew. It also has tried again what was refused.
 type Restart struct{}
 
-// Met says which of Needs are met; the others are not, any more or yet.
-type Met struct{ Needs []workload.Need }
+// Met says which of Needs are met, and which Contained can be made; the others are not, any more or yet.
+type Met struct {
+	Needs []workload.Need
+	Able  []string
+}
 
 // Tick says that the time of NextDeadline has come.
 type Tick struct{}

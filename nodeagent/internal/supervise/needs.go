@@ -36,6 +36,23 @@ func (s State) unmet(p *Place) (all []workload.Need) {
 	return all
 }
 
+// Contained are the configurations of the slot that take a container runtime, in force or to be that. The shell says
+// with Met which of them have it.
+func (s State) Contained() (all []*Place) {
+	for _, p := range []*Place{s.Main, s.Next, s.Before} {
+		if p != nil && p.Config.Contained() {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// Able are the directories of those that could be made when the slot was told last.
+func (s State) Able() []string { return s.able }
+
+// can says whether what runs a configuration is known to be there.
+func (s State) can(p *Place) bool { return !p.Config.Contained() || slices.Contains(s.able, p.Dir) }
+
 // waits are the needs for which the process of what is in force is not started.
 func (s State) waits() []workload.Need {
 	p := s.Main

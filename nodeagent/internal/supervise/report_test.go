@@ -141,3 +141,21 @@ func (s *script) since(at time.Duration) {
 		s.t.Errorf("at %v: %s runs since %v, not since %v", at, id, s.began[id], r.Since)
 	}
 }
+
+// What runs goes on until what takes its place, prepared before, has a container runtime.
+func TestReadyWaitsForARuntime(t *testing.T) {
+	old := config(1, 1, 0, false, "a")
+	box := config(1, 2, 0, false, "a")
+	box.Container = &workload.Container{Runtime: "crun"}
+	s := New(Durable{Slot: old.Slot, Born: "b", Wanted: &box, Dirs: 2, Runs: 1,
+		Main: &Place{Config: old, Dir: "c1", Phase: Ready, Run: "web.b.start.1"},
+		Next: &Place{Config: box, Dir: "c2", Phase: Ready}}, rules)
+	now := clock.Now{Wall: epoch}
+	s, _ = s.Step(now, Started{})
+	if s.Main.Stopping != "" {
+		t.Errorf("stopped for what cannot run: %+v", s.Main)
+	}
+	if s, _ = s.Step(now, Met{Able: []string{"c2"}}); s.Main.Stopping != Replace {
+		t.Errorf("%+v", s.Main)
+	}
+}

@@ -135,7 +135,7 @@ func (s *script) event(at time.Duration, name string, args []string) Event {
 	case "restart":
 		return Restart{}
 	case "met": // met db=started …; nothing else is
-		return Met{needsOf(args)}
+		return Met{Needs: needsOf(args)}
 	}
 	s.t.Fatalf("no such event: %s", name)
 	return nil

@@ -75,7 +75,7 @@ func (s State) Step(now clock.Now, ev Event) (State, []Effect) {
 	case Restart:
 		t.again()
 	case Met:
-		t.met = ev.Needs
+		t.met, t.able = ev.Needs, ev.Able
 	case Tick:
 	}
 	for n := 0; t.plan() || t.turnGone() || t.turnNext() || t.turnMain(); n++ {
@@ -213,6 +213,7 @@ func (t *step) turnNext() bool {
 		return t.hook(p, workload.HookValidate, "") && t.phase(p, Ready)
 	case Ready:
 		switch {
+		case !t.can(p): // what runs goes on
 		case t.Main == nil:
 			t.Main, t.Next, t.at = p, nil, 0
 			return true

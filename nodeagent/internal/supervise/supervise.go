@@ -141,6 +141,7 @@ type State struct {
 	reopenAt time.Duration
 	bad      int // failures of the status hook in a row
 	met      []workload.Need
+	able     []string // directories of what is Contained, and can be made
 }
 
 // New takes up what was saved of a slot; of a new one, only Slot is there.

@@ -28,8 +28,8 @@ type Containers interface {
 	Lacks() string // why none can be made now; "": some can
 }
 
-// lacks says why a configuration is not put in force now, for want of a container runtime: what runs goes on until
-// then.
+// lacks says why a configuration is not put in force or started now, for want of a container runtime: what runs goes
+// on until then.
 func (m *Manager) lacks(c workload.Config) *wire.Error {
 	if m.cfg.Containers == nil || !c.Contained() {
 		return nil

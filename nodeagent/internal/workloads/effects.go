@@ -105,9 +105,14 @@ func (m *Manager) perform(s *slot, e supervise.Effect) func() supervise.Event {
 func (m *Manager) start(run keep.Run, e supervise.Run) supervise.Event {
 	var st keep.Status
 	var refused error
+	lost := false
 	err := m.keeper("start "+e.ID, func(k Keeper) (err error) {
 		if st, err = k.Get(m.work, e.ID); !unknown(err) {
 			return err
+		}
+		if m.lacks(e.Config) != nil {
+			lost = true // with the machine: no verdict on it, and it is started when there is a runtime
+			return nil
 		}
 		if refused = m.unsigned(e.Config); refused != nil {
 			return nil
@@ -158,6 +163,9 @@ func (m *Manager) start(run keep.Run, e supervise.Run) supervise.Event {
 		}
 		return err
 	})
+	if err == nil && lost {
+		return m.lost(e.ID)
+	}
 	if err == nil && refused != nil {
 		return supervise.Ended{Run: e.ID,
 			Exit: wire.WorkloadExit{Code: -1, Text: wire.Plain(refused.Error(), wire.MaxText),
@@ -207,14 +215,19 @@ func unknown(err error) bool {
 func (m *Manager) answered(id string, st keep.Status, err error) supervise.Event {
 	switch {
 	case unknown(err): // it was never started, or forgotten
-		return supervise.Ended{Run: id,
-			Exit: wire.WorkloadExit{Code: -1, Lost: true, At: m.now().Wall.UTC().Truncate(time.Second)}}
+		return m.lost(id)
 	case err != nil: // the agent stops
 		return nil
 	case st.State == keep.Running:
 		return supervise.Running{Run: id, Up: st.Up}
 	}
 	return supervise.Ended{Run: id, Exit: m.exit(st)}
+}
+
+// lost is the end of a run that nobody saw.
+func (m *Manager) lost(id string) supervise.Event {
+	return supervise.Ended{Run: id,
+		Exit: wire.WorkloadExit{Code: -1, Lost: true, At: m.now().Wall.UTC().Truncate(time.Second)}}
 }
 
 // run is what the keeper is asked to run.

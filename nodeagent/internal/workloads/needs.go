@@ -30,7 +30,7 @@ func ordered(configs []workload.Config) []workload.Config {
 
 func before(n workload.Need) bool { return n.Condition == workload.Before }
 
-// judge tells every slot which of its needs are met, if that has changed.
+// judge tells every slot which of its needs are met, and which of its containers can be made, if that has changed.
 func (m *Manager) judge() {
 	for _, s := range m.slots {
 		var met []workload.Need
@@ -39,8 +39,14 @@ func (m *Manager) judge() {
 				met = append(met, n)
 			}
 		}
-		if !slices.Equal(met, s.state.Met()) {
-			m.tell(s, supervise.Met{Needs: met})
+		var able []string
+		for _, p := range s.state.Contained() {
+			if m.lacks(p.Config) == nil {
+				able = append(able, p.Dir)
+			}
+		}
+		if !slices.Equal(met, s.state.Met()) || !slices.Equal(able, s.state.Able()) {
+			m.tell(s, supervise.Met{Needs: met, Able: able})
 		}
 	}
 }

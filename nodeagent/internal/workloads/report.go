@@ -17,7 +17,6 @@ const maxReport = wire.MaxPayload - 16<<10
 // resources tells of the resources that are not there yet, or are not put in force any more, and of a runtime that is
 // not there.
 func (m *Manager) resources(r *wire.WorkloadSlot, inForce, p *supervise.Place) {
-	r.Error = cmp.Or(m.lacks(p.Config), r.Error)
 	for _, name := range slices.Sorted(maps.Keys(p.Config.Resources)) {
 		at := m.cfg.Resources.Look(p.Config.Resources[name])
 		if err := m.overdue(inForce, p.Config.Resources[name]); at.State == "" && err != nil {

@@ -260,6 +260,11 @@ func (m *Manager) report() wire.Workloads {
 		if p := s.Next; p != nil && p.Phase == supervise.Fetch {
 			m.resources(&r, s.Main, p)
 		}
+		for _, p := range s.Contained() {
+			if p == s.Next || p == s.Main && p.Run == "" && !p.Done && !s.Stopped && s.Wanted != nil {
+				r.Error = cmp.Or(m.lacks(p.Config), r.Error)
+			}
+		}
 		m.damage(&r, slot)
 		m.renewals(&r, s.Main)
 		if len(s.RunIDs()) > 0 {

@@ -1,0 +1,63 @@
+package workloads
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tandem.internal/nodeagent/internal/container"
+	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
+)
+
+// withImage has a world make containers of the image of imaged.
+func withImage(t *testing.T, w *world) *made {
+	c := &made{world: w, specs: map[string]container.Spec{}}
+	image := workload.Image{Layers: []string{"diff-base", "diff-own"}, Args: []string{"/bin/sensor"}, UID: 1}
+	file := filepath.Join(w.dir, "image")
+	if err := os.WriteFile(file, image.Encode(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.contain, w.fetches, w.lenient = c, images{w, file}, true
+	return c
+}
+
+// What is in force, or on trial, when a machine is started whose container runtime is found late is neither started nor
+// given up until then, with the reason.
+func TestInForceWaitsForARuntime(t *testing.T) {
+	for _, after := range []time.Duration{3 * time.Second, time.Minute} { // in its window, and later
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			c := withImage(t, w)
+			a := w.agent()
+			a.Manager.Want([]workload.Config{config("web", "one", "")})
+			settled(time.Minute)
+			want := []workload.Config{imaged("two")}
+			a.Manager.Want(want)
+			settled(after)
+			a.end()
+			w.runs, c.specs = map[string]*process{}, map[string]container.Spec{}
+			c.lacks = "this node has no container runtime: too slow"
+			starts := len(w.started)
+			a = w.agent()
+			a.Manager.Want(want)
+			settled(10 * time.Minute)
+			s := w.slot("web")
+			if s.ID != "two" || s.Error == nil || s.Error.Code != wire.CodeNotSupported ||
+				!strings.Contains(s.Error.Message, "too slow") || !s.Next.IsZero() || s.Exit == nil || !s.Exit.Lost ||
+				len(w.started) != starts || w.reported("workload-back web@n1 two") {
+				t.Errorf("after %v: %+v, started %q", after, s, w.started[starts:])
+			}
+			w.lock(func() { c.lacks = "" })
+			a.Manager.Look()
+			settled(time.Second)
+			if s := w.slot("web"); s.ID != "two" || s.State != wire.WorkloadRunning || s.Error != nil || s.Restarts != 1 {
+				t.Errorf("after %v: %+v", after, s)
+			}
+			a.end()
+		})
+	}
+}
