@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"tandem.internal/nodeagent/internal/confine"
 	"tandem.internal/nodeagent/internal/container"
 	"tandem.internal/nodeagent/internal/keep"
 	"tandem.internal/nodeagent/internal/supervise"
@@ -40,6 +41,15 @@ func (m *Manager) lacks(c workload.Config) *wire.Error {
 	return nil
 }
 
+// Connects says why a container cannot have the network that it asks for, where this level is demanded.
+func Connects(c *workload.Config, least confine.Level) *wire.Error {
+	if c.Container.Network == "" || !least.Has(confine.Net) && !least.AtLeast(confine.Landlock) {
+		return nil
+	}
+	return wire.New(wire.CodeNotAllowed, "/container/network", "what this node runs cannot connect to what "+
+		"listens on it (--confine "+string(least)+"), and with the node's network it could")
+}
+
 // Look has the manager look at what may have changed without its doing.
 func (m *Manager) Look() { m.call(func() { m.changed = true }) }
 
@@ -47,6 +57,9 @@ func (m *Manager) Look() { m.call(func() { m.changed = true }) }
 func (m *Manager) contain(run *keep.Run, c workload.Config) error {
 	if m.cfg.Containers == nil {
 		return errors.New("this node has no container runtime any more")
+	}
+	if err := Connects(&c, m.cfg.Confine.Least); err != nil { // the set may be of before the level
+		return errors.New(err.Message)
 	}
 	spec, err := m.spec(c)
 	if err != nil {

@@ -8,7 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tandem.internal/nodeagent/internal/confine"
 	"tandem.internal/nodeagent/internal/container"
+	"tandem.internal/nodeagent/internal/keep"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
@@ -56,6 +58,36 @@ func TestInForceWaitsForARuntime(t *testing.T) {
 			settled(time.Second)
 			if s := w.slot("web"); s.ID != "two" || s.State != wire.WorkloadRunning || s.Error != nil || s.Restarts != 1 {
 				t.Errorf("after %v: %+v", after, s)
+			}
+			a.end()
+		})
+	}
+}
+
+// A container with the node's network that was taken before a level forbids that is not started anew, with the reason.
+func TestNetworkAtEachStart(t *testing.T) {
+	for least, runs := range map[confine.Level]int{"files": 1, "landlock": 0, "basic+net": 0} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			withImage(t, w)
+			a := w.agent()
+			want := []workload.Config{imaged("one")}
+			a.Manager.Want(want)
+			settled(time.Minute)
+			a.end()
+			w.least = least
+			a = w.agent()
+			a.Manager.Want(want)
+			settled(time.Minute)
+			if n := len(w.running()[""]); n != 1 {
+				t.Errorf("%s: %d run, and the one of before goes on", least, n)
+			}
+			w.exit("web", keep.Status{State: keep.Exited, ExitCode: 1})
+			settled(time.Minute)
+			e := w.slot("web").Exit
+			if n := len(w.running()[""]); n != runs ||
+				runs == 0 && (e == nil || !strings.Contains(e.Text, "--confine "+string(least))) {
+				t.Errorf("%s: %d run, %+v", least, n, e)
 			}
 			a.end()
 		})

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
+	"tandem.internal/nodeagent/internal/confine"
 	"tandem.internal/nodeagent/internal/keep"
 	"tandem.internal/nodeagent/internal/supervise"
 	"tandem.internal/shared/wire"
@@ -50,6 +51,7 @@ type world struct {
 	// by run: the directory of a damaged tree that it has
 	outdated map[string]string
 	lenient  bool // nobody demands signatures
+	least    confine.Level
 	wanted   []workload.Artifact
 	asked    int
 	groups   map[string]bool
@@ -123,8 +125,8 @@ func (w *world) agent() *agent {
 	}
 	a.Manager = New(Config{Dir: w.dir, Rules: rules, LogBytes: 4096, LogFiles: 2, Keeper: a.keeper,
 		Kept:       func() bool { return len(w.started) > 0 },
-		Containers: w.contain,
-		Resources:  resources, Groups: a, Store: a, Signed: !w.lenient, Now: time.Now, Log: zap.NewNop(),
+		Containers: w.contain, Confine: keep.Confine{Least: w.least},
+		Resources: resources, Groups: a, Store: a, Signed: !w.lenient, Now: time.Now, Log: zap.NewNop(),
 		Emit: func(kind string, _ *wire.Error, d supervise.Detail) {
 			w.lock(func() { w.events = append(w.events, kind+" "+d.Slot+" "+d.ID) })
 		},

@@ -12,8 +12,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"tandem.internal/nodeagent/internal/confine"
 	"tandem.internal/nodeagent/internal/container"
+	"tandem.internal/nodeagent/internal/workloads"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
@@ -175,9 +175,5 @@ func (c Config) contains(w *workload.Config) *wire.Error {
 		return wire.New(wire.CodeNotSupported, "/container/runtime", fmt.Sprintf("this node has the container "+
 			"runtime %s, not %s", c.Runtime.Name, w.Container.Runtime))
 	}
-	if w.Container.Network != "" && (c.Confine.Least.Has(confine.Net) || c.Confine.Least.AtLeast(confine.Landlock)) {
-		return wire.New(wire.CodeNotAllowed, "/container/network", "what this node runs cannot connect to what "+
-			"listens on it (--confine "+string(c.Confine.Least)+"), and with the node's network it could")
-	}
-	return nil
+	return workloads.Connects(w, c.Confine.Least)
 }
