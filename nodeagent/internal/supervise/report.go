@@ -146,7 +146,11 @@ func compare(from, to workload.Config) int {
 		return same
 	case from.Class != to.Class, from.Class == workload.Job && from.ConfigurationID != to.ConfigurationID:
 		return other
-	case !maps.Equal(from.Properties, to.Properties), !maps.Equal(constraints(from), constraints(to)):
+	case !maps.Equal(from.Properties, to.Properties):
+		return other
+	}
+	if a, b := containerOf(from), containerOf(to); a.Runtime != b.Runtime || a.Network != b.Network ||
+		!maps.Equal(a.Constraints, b.Constraints) {
 		return other
 	}
 	change := quiet
@@ -164,11 +168,12 @@ func compare(from, to workload.Config) int {
 	return change
 }
 
-func constraints(c workload.Config) map[string]string {
+// containerOf is what a configuration says of its container, or of its process's groups.
+func containerOf(c workload.Config) workload.Container {
 	if c.Container == nil {
-		return nil
+		return workload.Container{}
 	}
-	return c.Container.Constraints
+	return *c.Container
 }
 
 func joined(a, b map[string]workload.Artifact) map[string]workload.Artifact {

@@ -27,6 +27,9 @@ func TestCompare(t *testing.T) {
 		return func(c *workload.Config) { c.Resources["bin"] = artifact(uuid, sum, url) }
 	}
 	none := func(*workload.Config) {}
+	contained := func(runtime, network string) func(*workload.Config) {
+		return func(c *workload.Config) { c.Container = &workload.Container{Runtime: runtime, Network: network} }
+	}
 	for _, test := range []struct {
 		name     string
 		from, to string
@@ -49,6 +52,10 @@ func TestCompare(t *testing.T) {
 		{"constraint", base, strings.Replace(base, "cpu=1", "cpu=2", 1), none, none, other},
 		{"constraints gone", base, strings.Replace(base, "cpu=1", "", 1), none, none, other},
 		{"empty container", "v1", "v1", none, func(c *workload.Config) { c.Container = &workload.Container{} }, quiet},
+		{"container", "v1", "v1", none, contained("crun", ""), other},
+		{"the same container", "v1", "v1", contained("crun", "node"), contained("crun", "node"), same},
+		{"runtime", "v1", "v1", contained("crun", ""), contained("runc", ""), other},
+		{"network", "v1", "v1", contained("crun", ""), contained("crun", "node"), other},
 		{"static", base, strings.Replace(base, "static=1", "static=2", 1), none, none, other},
 		{"static gone", base, strings.Replace(base, "static=1", "", 1), none, none, other},
 		{"static new", "v1", "v1 static=1", none, none, other},
