@@ -26,7 +26,7 @@ type Containers interface {
 	Prepare(ctx context.Context, id string, s container.Spec) (args []string, err error)
 	Delete(ctx context.Context, id string) error
 	List() (ids []string, err error)
-	Lacks() string // why none can be made now; "": some can
+	Lacks(runtime string) string // why none can be made by it now; "": some can
 }
 
 // lacks says why a configuration is not put in force or started now, for want of a container runtime: what runs goes
@@ -35,7 +35,7 @@ func (m *Manager) lacks(c workload.Config) *wire.Error {
 	if m.cfg.Containers == nil || !c.Contained() {
 		return nil
 	}
-	if why := m.cfg.Containers.Lacks(); why != "" {
+	if why := m.cfg.Containers.Lacks(c.Container.Runtime); why != "" {
 		return wire.New(wire.CodeNotSupported, "/container/runtime", wire.Plain(why, wire.MaxText))
 	}
 	return nil

@@ -26,8 +26,12 @@ type made struct {
 	lacks   string
 }
 
-func (m *made) Lacks() (why string) {
-	m.lock(func() { why = m.lacks })
+func (m *made) Lacks(runtime string) (why string) {
+	m.lock(func() {
+		if why = m.lacks; why == "" && runtime != "crun" {
+			why = "there is crun alone"
+		}
+	})
 	return why
 }
 

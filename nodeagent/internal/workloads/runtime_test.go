@@ -93,3 +93,20 @@ func TestNetworkAtEachStart(t *testing.T) {
 		})
 	}
 }
+
+// A set for one container runtime waits where there is another one, with the reason.
+func TestWaitsForItsRuntime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		withImage(t, w)
+		a := w.agent()
+		c := imaged("one")
+		c.Container.Runtime = "runc"
+		a.Manager.Want([]workload.Config{c})
+		settled(time.Minute)
+		if s := w.slot("web"); len(w.started) > 0 || s.Error == nil || s.Error.Message != "there is crun alone" {
+			t.Errorf("%q %+v", w.started, s)
+		}
+		a.end()
+	})
+}

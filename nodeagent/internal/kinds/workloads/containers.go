@@ -70,10 +70,17 @@ func (h *home) now() (*container.Home, string) {
 	return h.own, h.why
 }
 
-// Lacks says why no container can be made now; "": some can.
-func (h *home) Lacks() string {
-	_, why := h.now()
+// Lacks says why no container can be made by a runtime now; "": some can.
+func (h *home) Lacks(runtime string) string {
+	own, why := h.now()
+	if why == "" && own.Runtime.Name != runtime {
+		why = another(own.Runtime.Name, runtime)
+	}
 	return why
+}
+
+func another(is, wanted string) string {
+	return fmt.Sprintf("this node has the container runtime %s, not %s", is, wanted)
 }
 
 // Prepare is that of container.Home.
@@ -172,8 +179,7 @@ func (c Config) contains(w *workload.Config) *wire.Error {
 		why := cmp.Or(c.Why, "its agent does not look for one")
 		return wire.New(wire.CodeNotSupported, "/container/runtime", "this node has no container runtime: "+why)
 	case c.Runtime.Name != w.Container.Runtime:
-		return wire.New(wire.CodeNotSupported, "/container/runtime", fmt.Sprintf("this node has the container "+
-			"runtime %s, not %s", c.Runtime.Name, w.Container.Runtime))
+		return wire.New(wire.CodeNotSupported, "/container/runtime", another(c.Runtime.Name, w.Container.Runtime))
 	}
 	return workloads.Connects(w, c.Confine.Least)
 }

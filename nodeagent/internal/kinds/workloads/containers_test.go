@@ -87,8 +87,8 @@ func TestContainersOfBefore(t *testing.T) {
 	if err := h.set(&Containers{Dir: dir}); h.own == nil || err != nil {
 		t.Errorf("%v %v", h.own, err)
 	}
-	if _, err := h.Prepare(t.Context(), "a", container.Spec{}); err == nil || err.Error() != h.Lacks() ||
-		!strings.Contains(h.Lacks(), "no container runtime") {
+	if _, err := h.Prepare(t.Context(), "a", container.Spec{}); err == nil || err.Error() != h.Lacks("crun") ||
+		!strings.Contains(h.Lacks("crun"), "no container runtime") {
 		t.Error(err)
 	}
 }
@@ -156,13 +156,13 @@ func TestLooksAgain(t *testing.T) {
 				all.Wait()
 				if name == "never" {
 					if looks < c.looks || looks > 25 || len(told) != looks || told[0] != "none: too slow" ||
-						r.cfg.Look == nil || !strings.HasSuffix(r.home.Lacks(), "runtime: too slow") {
-						t.Errorf("%d looks, told %q, lacks %q", looks, told, r.home.Lacks())
+						r.cfg.Look == nil || !strings.HasSuffix(r.home.Lacks(c.now.Name), "runtime: too slow") {
+						t.Errorf("%d looks, told %q, lacks %q", looks, told, r.home.Lacks(c.now.Name))
 					}
 					return
 				}
 				if looks != c.looks || at != c.after || r.cfg.Runtime != c.now || r.cfg.Look != nil ||
-					r.home.Lacks() != "" || r.home.own.Runtime != c.now {
+					r.home.Lacks(c.now.Name) != "" || r.home.own.Runtime != c.now {
 					t.Errorf("%d looks until %v, %+v", looks, at, r.cfg.Containers)
 				}
 				if c.first != c.now && told[len(told)-1] != "cruncrun 9" {
@@ -181,3 +181,19 @@ type nothing struct {
 
 func (nothing) Workloads() (map[string]supervise.Durable, error) { return nil, nil }
 func (nothing) Updates() <-chan struct{}                         { return nil }
+
+// What is set for one runtime is not run by another.
+func TestLacksARuntime(t *testing.T) {
+	var h home
+	for _, name := range wire.ContainerRuntimes {
+		c := Containers{Dir: filepath.Join(t.TempDir(), "containers"), Runtime: container.Runtime{Name: name}}
+		if err := h.set(&c); err != nil {
+			t.Fatal(err)
+		}
+		for _, wanted := range wire.ContainerRuntimes {
+			if why := h.Lacks(wanted); (why == "") != (wanted == name) || why != "" && why != another(name, wanted) {
+				t.Errorf("%s by %s: %q", wanted, name, why)
+			}
+		}
+	}
+}
