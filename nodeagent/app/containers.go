@@ -19,7 +19,8 @@ const (
 )
 
 // probeTime bounds the probe of a container runtime, which the agent's start waits for where one is installed: what the
-// node offers is known before it is told. It takes a tenth of a second. Later looks have more time: nobody waits.
+// node offers is known before it is told. It takes a tenth of a second; one that is too slow is removed after it, for
+// seconds. Later looks have more time: nobody waits.
 const probeTime = 10 * time.Second
 
 // containers finds out what runs containers on this node, and says how to look again.

@@ -1,11 +1,13 @@
 package container
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestProbe: what is found, what is said of it, and that nothing is left.
@@ -81,6 +83,24 @@ func TestProbeAfterAnother(t *testing.T) {
 			t.Error("it is there")
 		}
 	})
+}
+
+// TestProbeIsBounded: a runtime that hangs, at its container's end too, and whose output somebody keeps open.
+func TestProbeIsBounded(t *testing.T) {
+	w := newWorld(t, "crun")
+	w.write(w.Dir, "fake/crun", `#!/bin/sh
+if [ "$1" = --version ]; then echo crun version 9; exit; fi
+if [ "$4" = run ]; then mkdir -p "$2/tandem-probe"; sleep 60 & fi
+exec sleep 60
+`, 0o755)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	began := time.Now()
+	_, err := Probe(ctx, Probing{Dir: filepath.Join(w.Dir, "probe"), Path: filepath.Join(w.Dir, "fake/crun"),
+		True: w.layer})
+	if took := time.Since(began); err == nil || took > 30*time.Second {
+		t.Errorf("after %v: %v", took, err)
+	}
 }
 
 // TestProbeWithoutOverlay: then there are hard links, and why is known.

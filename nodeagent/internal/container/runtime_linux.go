@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -111,7 +112,7 @@ func (rt *Runtime) probe(ctx context.Context, p Probing) error {
 	rt.Version = version
 	rt.Overlay = true
 	err := rt.try(ctx, p)
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
 		rt.Overlay, rt.NoMount = false, err.Error()
 		err = rt.try(ctx, p)
 	}
@@ -152,8 +153,18 @@ func (rt *Runtime) try(ctx context.Context, p Probing) (err error) {
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", args...)
 	cmd.Env, cmd.Dir, cmd.SysProcAttr = []string{}, "/", &syscall.SysProcAttr{}
 	Attr(cmd.SysProcAttr)
-	return errors.Join(run(cmd), h.Delete(context.WithoutCancel(ctx), probeID))
+	err = run(cmd)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	defer cancel()
+	return errors.Join(err, h.Delete(ctx, probeID))
 }
+
+// How long a probe waits, whatever its own time is: until what it has run has ended and is removed, and for who still
+// has the output of a program that has ended. Else neither the agent's start nor its stop would be bounded.
+const (
+	endTime   = 5 * time.Second
+	waitDelay = time.Second
+)
 
 // probeID is the name of a probe's container.
 const probeID = "tandem-probe"
@@ -161,7 +172,7 @@ const probeID = "tandem-probe"
 // run runs a command. Its error has the last line that was written to standard error.
 func run(cmd *exec.Cmd) error {
 	var words bytes.Buffer
-	cmd.Stderr = &words
+	cmd.Stderr, cmd.WaitDelay = &words, waitDelay
 	err := cmd.Run()
 	text := strings.TrimSpace(words.String())
 	text = text[strings.LastIndexByte(text, '\n')+1:]
