@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,7 +31,7 @@ type Containers struct {
 }
 
 // Looks for a container runtime come after pauses that grow from the first to the last: without end while there is
-// none, and betterLooks times for one that is better.
+// none, and betterLooks times for one that is better than what was found last.
 const (
 	firstLook   = 10 * time.Second
 	lastLook    = 15 * time.Minute
@@ -115,7 +116,7 @@ func (r *runner) seek(ctx context.Context) {
 		return
 	}
 	pause := firstLook
-	for n := 0; now.Runtime.Name == "" || now.Runtime.Better && n < betterLooks; n++ {
+	for n := 0; now.Runtime.Name == "" || now.Runtime.Better && n < betterLooks; {
 		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
@@ -124,12 +125,13 @@ func (r *runner) seek(ctx context.Context) {
 		case <-timer.C:
 		}
 		pause = min(3*pause, lastLook)
+		n++
 		found := now
 		rt, err := r.look(ctx, now)
 		switch {
 		case ctx.Err() != nil:
 			return
-		case now.Runtime.Name != "" && (err != nil || rt.Better):
+		case now.Runtime.Name != "" && (err != nil || rt.Better && !more(rt, now.Runtime)):
 			continue // what there is stays
 		case err != nil:
 			found.Why = wire.Plain(err.Error(), wire.MaxText)
@@ -140,7 +142,7 @@ func (r *runner) seek(ctx context.Context) {
 			r.cfg.Log.Warn("the directory of containers cannot be opened; it is tried again", zap.Error(err))
 			continue
 		}
-		now = found
+		now, n = found, 0 // of those for a better one
 		r.host.Do(func() {
 			r.cfg.Containers = found
 			found.Found(found.Runtime)
@@ -149,6 +151,12 @@ func (r *runner) seek(ctx context.Context) {
 	}
 	now.Look = nil
 	r.host.Do(func() { r.cfg.Containers = now })
+}
+
+// more says whether a runtime is better than another one, though there may be a better one yet.
+func more(rt, than container.Runtime) bool {
+	i, j := slices.Index(wire.ContainerRuntimes, rt.Name), slices.Index(wire.ContainerRuntimes, than.Name)
+	return i <= j && (rt.Overlay || !than.Overlay) && (i < j || rt.Overlay != than.Overlay)
 }
 
 func (r *runner) look(ctx context.Context, c Containers) (container.Runtime, error) {

@@ -3,6 +3,7 @@ package workloads
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -101,9 +102,10 @@ func (owner) Do(f func()) { f() }
 // A probe that failed, or found less than there is, is done again, ever more rarely: without end while there is no
 // runtime, else a few times. What it finds is told.
 func TestLooksAgain(t *testing.T) {
-	const ever = 100
+	const ever, first = 100, (10 + 30 + 90 + 270 + 810) * time.Second
 	crun := container.Runtime{Name: "crun", Version: "9", Overlay: true}
 	less := container.Runtime{Name: "runc", Version: "1", Better: true}
+	crunLess := container.Runtime{Name: "crun", Version: "9", Better: true}
 	for name, c := range map[string]struct {
 		first container.Runtime
 		fails int // looks
@@ -113,11 +115,13 @@ func TestLooksAgain(t *testing.T) {
 		now   container.Runtime
 	}{
 		"slow at the start":   {container.Runtime{}, 1, crun, 2, 40 * time.Second, crun},
-		"late":                {container.Runtime{}, 7, crun, 8, (10+30+90+270+810)*time.Second + 3*lastLook, crun},
+		"late":                {container.Runtime{}, 7, crun, 8, first + 3*lastLook, crun},
 		"never":               {container.Runtime{}, ever, crun, 20, 5 * time.Hour, container.Runtime{}},
 		"better":              {less, 2, crun, 3, 130 * time.Second, crun},
 		"no better one":       {less, 0, less, betterLooks, 400 * time.Second, less},
 		"no better one works": {less, ever, crun, betterLooks, 400 * time.Second, less},
+		"less, and late":      {container.Runtime{}, 6, less, 7 + betterLooks, first + 6*lastLook, less},
+		"less, but more":      {less, 2, crunLess, 3 + betterLooks, first + 2*lastLook, crunLess},
 		"the best":            {crun, 0, crun, 0, 0, crun},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -165,7 +169,7 @@ func TestLooksAgain(t *testing.T) {
 					r.home.Lacks(c.now.Name) != "" || r.home.own.Runtime != c.now {
 					t.Errorf("%d looks until %v, %+v", looks, at, r.cfg.Containers)
 				}
-				if c.first != c.now && told[len(told)-1] != "cruncrun 9" {
+				if c.first != c.now && told[len(told)-1] != c.now.Name+c.now.Name+" "+c.now.Version {
 					t.Errorf("told %q", told)
 				}
 			})
@@ -195,5 +199,22 @@ func TestLacksARuntime(t *testing.T) {
 				t.Errorf("%s by %s: %q", wanted, name, why)
 			}
 		}
+	}
+}
+
+// What is found is taken in the place of what there is only if nothing of it is worse.
+func TestMore(t *testing.T) {
+	all := []container.Runtime{{Name: "runc"}, {Name: "runc", Overlay: true}, {Name: "crun"},
+		{Name: "crun", Overlay: true}}
+	got := ""
+	for _, a := range all {
+		for _, b := range all {
+			if more(a, b) {
+				got += fmt.Sprint(a.Name, a.Overlay, ">", b.Name, b.Overlay, " ")
+			}
+		}
+	}
+	if got != "runctrue>runcfalse crunfalse>runcfalse cruntrue>runcfalse cruntrue>runctrue cruntrue>crunfalse " {
+		t.Error(got)
 	}
 }
