@@ -53,13 +53,15 @@ func TestOneLookAtATree(t *testing.T) {
 	})
 }
 
-// Who runs with a tree may list it, and read what lies beside it if the name is known; so of no other resource.
+// Who runs with a tree may list it, and reads no other one; of other resources what lies beside them, by its name.
 func TestRoomOfATree(t *testing.T) {
 	w := newWorld(t)
 	m := w.agent()
 	defer m.end()
 	c := config("web", "one", "")
 	c.Resources["layer"] = workload.Artifact{UUID: "layers/ab/tree", Unpack: &workload.Unpack{DiffID: "x", Size: 1}}
+	c.Resources[workload.HookStop] = workload.Artifact{UUID: "layers/cd/tree/stop",
+		Unpack: &workload.Unpack{DiffID: "y", Size: 1, Path: "stop"}}
 	for _, a := range c.Resources {
 		w.lock(func() { w.wanted = append(w.wanted, a) })
 	}
@@ -67,7 +69,7 @@ func TestRoomOfATree(t *testing.T) {
 	slices.Sort(room.Known)
 	if !slices.Contains(room.Read, "/store/copies/layers/ab/tree") ||
 		slices.Contains(room.Read, "/store/copies/web-data") ||
-		!slices.Equal(room.Known, []string{"/store/copies", "/store/copies/layers"}) {
+		!slices.Equal(room.Known, []string{"/store/copies", "/store/copies/layers/ab", "/store/copies/layers/cd"}) {
 		t.Errorf("%+v", room)
 	}
 }
