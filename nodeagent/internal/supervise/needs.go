@@ -51,7 +51,7 @@ func (s State) Contained() (all []*Place) {
 func (s State) Able() []string { return s.able }
 
 // can says whether what runs a configuration is known to be there.
-func (s State) can(p *Place) bool { return !p.Config.Contained() || slices.Contains(s.able, p.Dir) }
+func can(able []string, p *Place) bool { return !p.Config.Contained() || slices.Contains(able, p.Dir) }
 
 // waits are the needs for which the process of what is in force is not started.
 func (s State) waits() []workload.Need {

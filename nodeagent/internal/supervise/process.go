@@ -22,7 +22,7 @@ func (t *step) turnMain() bool {
 		if p.Task != nil && p.Task.Run != "" { // about the process that has ended
 			t.once("stop "+p.Task.Run, Stop{p.Task.Run, 0})
 		}
-		if t.Stopped || t.now.Mono < t.at || !t.can(p) || !t.inPlace && len(t.unmet(p)) > 0 {
+		if t.Stopped || t.now.Mono < t.at || !can(t.able, p) || !t.inPlace && len(t.unmet(p)) > 0 {
 			return false
 		}
 		if p.Exit != nil {

@@ -29,7 +29,7 @@ func (s State) NextDeadline() (time.Duration, bool) {
 	switch {
 	case p == nil || p.Stopping != "" || p.Done || p.Run == "" && s.Stopped:
 	case p.Run == "":
-		if s.can(p) && len(s.unmet(p)) == 0 {
+		if can(s.able, p) && len(s.unmet(p)) == 0 {
 			due(s.at)
 		}
 	default:
@@ -62,7 +62,7 @@ func (s State) state() wire.WorkloadState {
 		return wire.WorkloadCompleted
 	case s.Stopped && (p.Run == "" || p.Stopping == Halt):
 		return wire.WorkloadStopped
-	case p.Run == "" && p.Exit == nil && (!s.can(p) || len(s.waits()) > 0):
+	case p.Run == "" && p.Exit == nil && (!can(s.able, p) || len(s.waits()) > 0):
 		return wire.WorkloadPreparing
 	case p.Run == "" || p.Stopping == Again || p.Stopping == Anew || p.Stopping == Back || p.Stopping == Unhealthy:
 		return wire.WorkloadRestarting
@@ -101,7 +101,7 @@ func (s State) Report() wire.WorkloadSlot {
 		e.Signal, e.Text, e.Output = plain(e.Signal), plain(e.Text), plain(e.Output)
 		r.Exit = &e
 	}
-	if p := s.Main; p != nil && p.Run == "" && p.Stopping == "" && !p.Done && !s.Stopped && s.can(p) {
+	if p := s.Main; p != nil && p.Run == "" && p.Stopping == "" && !p.Done && !s.Stopped && can(s.able, p) {
 		r.Next = s.next
 	}
 	if w := s.waits(); len(w) > 0 {

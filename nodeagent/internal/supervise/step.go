@@ -213,7 +213,7 @@ func (t *step) turnNext() bool {
 		return t.hook(p, workload.HookValidate, "") && t.phase(p, Ready)
 	case Ready:
 		switch {
-		case !t.can(p): // what runs goes on
+		case !can(t.able, p): // what runs goes on
 		case t.Main == nil:
 			t.Main, t.Next, t.at = p, nil, 0
 			return true
