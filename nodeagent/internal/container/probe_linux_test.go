@@ -70,10 +70,10 @@ func TestProbeAfterAnother(t *testing.T) {
 		}
 		other := &world{Home: home, t: t, layer: w.layer}
 		pid := other.start(probeID, w.spec("sleep"), "sleeping")
+		main := other.main(probeID) // which a runtime that is killed does not note any more
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		main := other.main(probeID)
 		if _, err := Probe(t.Context(), Probing{Dir: dir, Path: w.Runtime.Path, True: program}); err != nil {
 			t.Error(err)
 		}

@@ -243,8 +243,8 @@ func (m *Manager) run(service string, e supervise.Run) keep.Run {
 }
 
 // confine is what the hooks of a configuration may reach: its directory, its resources and what Config has. Resources
-// that are fetched again later lie beside those of now. Of the trees it has its own alone: parts of images are among the
-// others. One that is made again later it has only when it is started anew.
+// that are fetched again later lie beside those of now. Of the trees it has its own alone: parts of images are among
+// the others. One that is made again later it has only when it is started anew.
 func (m *Manager) confine(dir string, c workload.Config) *keep.Confine {
 	own := confine.Room{Write: []string{dir}}
 	for _, a := range c.Resources {

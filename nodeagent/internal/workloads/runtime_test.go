@@ -56,7 +56,8 @@ func TestInForceWaitsForARuntime(t *testing.T) {
 			w.lock(func() { c.lacks = "" })
 			a.Manager.Look()
 			settled(time.Second)
-			if s := w.slot("web"); s.ID != "two" || s.State != wire.WorkloadRunning || s.Error != nil || s.Restarts != 1 {
+			if s := w.slot("web"); s.ID != "two" || s.State != wire.WorkloadRunning || s.Error != nil ||
+				s.Restarts != 1 {
 				t.Errorf("after %v: %+v", after, s)
 			}
 			a.end()
