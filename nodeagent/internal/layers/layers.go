@@ -2,15 +2,15 @@
 // is made of an archive that the store of resources has fetched and verified, once for its diff ID, and is found in
 // every slot that has the resource.
 //
-// It guarantees: a tree that Look shows is whole, and nobody but the agent can write it; room for what an archive takes
-// is reserved before that is fetched; a tree goes when no configuration on the node has it any more, and not before it
-// is known what is wanted; one that is not as it was made is noticed before a hook starts, and made anew, beside the
-// one that runs of before have: that stays for them. It must not know how archives come.
+// It guarantees: a tree that Look shows is whole, and nobody but the agent can write it; it is shown for an artifact
+// only whose archive has proved to have it in it; room for what an archive takes is reserved before that is fetched; a
+// tree goes when no configuration on the node has it any more, and not before it is known what is wanted; one that is
+// not as it was made is noticed before a hook starts, and made anew, beside the one that runs of before have: that
+// stays for them. It must not know how archives come.
 package layers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -75,10 +75,32 @@ type layer struct {
 	from    []workload.Artifact // of which it can be made: archives that should have the same in them
 	sound   bool                // it is there, as it was made
 	looked  bool                // whether it is was found out
-	refused []workload.Artifact // of these: it cannot be made of them
-	err     *wire.Error         // of the newest attempt
-	failed  int                 // attempts in a row
-	next    time.Time           // the next attempt; zero: as soon as can be
+	proved  []string            // checksums of archives that have it in them, while it is sound
+	refused []refusal
+	err     *wire.Error // of the newest attempt, unless it was refused
+	failed  int         // attempts in a row
+	next    time.Time   // the next attempt; zero: as soon as can be
+}
+
+// refusal says why a tree cannot be made of an artifact.
+type refusal struct {
+	of  workload.Artifact
+	err *wire.Error
+}
+
+// why is why the tree cannot be made of an artifact; nil: it can, or nobody has tried.
+func (l *layer) why(a workload.Artifact) *wire.Error {
+	for _, r := range l.refused {
+		if same(r.of, a) {
+			return r.err
+		}
+	}
+	return nil
+}
+
+// has reports whether the tree is there, and is in the archive of an artifact.
+func (l *layer) has(a workload.Artifact) bool {
+	return l.sound && slices.Contains(l.proved, a.Verification.Checksum)
 }
 
 // Open opens the directory of trees.
@@ -116,6 +138,9 @@ func (s *Store) Want(all []workload.Artifact) {
 		}
 		if !slices.ContainsFunc(l.from, func(o workload.Artifact) bool { return same(o, a) }) {
 			l.from = append(l.from, a)
+			if old := before[id]; old != nil && slices.Contains(old.proved, a.Verification.Checksum) {
+				l.proved = append(l.proved, a.Verification.Checksum)
+			}
 		}
 	}
 	var gone []workload.Artifact
@@ -158,7 +183,7 @@ func (s *Store) Retry(all []workload.Artifact) {
 // Updates tells that something may look otherwise since it was received from last.
 func (s *Store) Updates() <-chan struct{} { return s.updates }
 
-// Look says how it is with an artifact. One that is unpacked is there when its tree is.
+// Look says how it is with an artifact. One that is unpacked is there when its tree is, and known to be in its archive.
 func (s *Store) Look(a workload.Artifact) workloads.Resource {
 	r := s.cfg.Blobs.Look(a)
 	if a.Unpack == nil || r.Unsigned != nil {
@@ -168,7 +193,7 @@ func (s *Store) Look(a workload.Artifact) workloads.Resource {
 	defer s.mu.Unlock()
 	l := s.layers[a.Unpack.DiffID]
 	switch {
-	case l != nil && l.sound:
+	case l != nil && l.has(a):
 		if path, ok := s.trees.Path(a.Unpack.DiffID); ok {
 			return meant(path, a.Unpack.Path)
 		}
@@ -176,7 +201,12 @@ func (s *Store) Look(a workload.Artifact) workloads.Resource {
 		return r
 	}
 	r = workloads.Resource{State: "unpacking"}
-	if l != nil && l.err != nil {
+	if l == nil {
+		return r
+	}
+	if err := l.why(a); err != nil {
+		r.State, r.Err = "failed", err
+	} else if l.err != nil {
 		r.State, r.Err, r.Next = "failed", l.err, l.next
 		if l.err.Code == wire.CodeStorage {
 			r.State = "waiting"
@@ -288,77 +318,4 @@ func (s *Store) clear() {
 		s.sweep = true
 		s.mu.Unlock()
 	}
-}
-
-// advance makes a tree that is wanted, if it is not there and can be made: for a run, or for all.
-func (s *Store) advance(ctx context.Context, run, id string) {
-	s.mu.Lock()
-	l := s.layers[id]
-	// A clock that was set back has nothing wait for longer.
-	if l == nil || l.sound || l.next.After(s.cfg.Now()) && !l.next.After(s.cfg.Now().Add(longest)) {
-		s.mu.Unlock()
-		return
-	}
-	from, refused, looked := slices.Clone(l.from), l.refused, l.looked
-	s.mu.Unlock()
-	if at, there := s.trees.Path(id); there && !looked && s.intact(id, at, true) {
-		s.settle(id, from, nil)
-		return
-	}
-	for _, a := range from {
-		if slices.ContainsFunc(refused, func(o workload.Artifact) bool { return same(o, a) }) {
-			continue
-		}
-		if r := s.cfg.Blobs.Look(a); r.State != "" || r.Unsigned != nil {
-			continue
-		} else if err := s.create(ctx, run, a, r.Path); !errors.Is(err, tree.ErrRefused) {
-			s.settle(id, from, err)
-			return
-		} else { // another one may say what it is
-			s.settle(id, []workload.Artifact{a}, err)
-		}
-	}
-	s.mu.Lock()
-	l.looked = true
-	s.mu.Unlock()
-}
-
-// settle takes in how the making of a tree of some archives went.
-func (s *Store) settle(id string, from []workload.Artifact, err error) {
-	if errors.Is(err, context.Canceled) {
-		return
-	}
-	for _, a := range from {
-		s.cfg.Blobs.Release(a)
-	}
-	s.mu.Lock()
-	if l := s.layers[id]; l != nil {
-		l.sound, l.looked, l.err, l.next = err == nil, true, nil, time.Time{}
-		switch {
-		case err == nil:
-			l.failed = 0
-		case errors.Is(err, tree.ErrRefused):
-			l.err, l.refused = why(err), append(slices.Clone(l.refused), from...)
-		default:
-			l.err, l.next = why(err), s.cfg.Now().Add(min(again<<min(l.failed, doublets), longest))
-			l.failed++
-		}
-	}
-	s.mu.Unlock()
-	notify(s.updates)
-}
-
-// why is an error of a tree as the node tells it.
-func why(err error) *wire.Error {
-	if e, ok := errors.AsType[*wire.Error](err); ok {
-		return e
-	}
-	code := wire.CodeStorage
-	switch {
-	case errors.Is(err, tree.ErrRefused):
-		code = wire.CodeBadValue
-	case errors.Is(err, tree.ErrDamaged):
-		code = wire.CodeHashMismatch
-	}
-	return wire.New(code, "", wire.Plain(err.Error(), wire.MaxMessage))
 }

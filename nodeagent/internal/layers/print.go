@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -21,11 +22,13 @@ import (
 	"tandem.internal/shared/workload"
 )
 
-// printName is the file beside a tree that has its prints, as it was made, and where it is from. Without it the tree
-// does not count.
+// Files beside a tree: its prints, as it was made, and where it is from, without which the tree does not count; and the
+// checksums of the archives that have proved to have it in them.
 const (
-	printName = "print"
-	maxPrint  = 256
+	printName    = "print"
+	maxPrint     = 256
+	archivesName = "archives"
+	maxArchives  = 1 << 20
 )
 
 // create makes a tree of an archive that is at path, for a run, or for all.
@@ -40,21 +43,7 @@ func (s *Store) create(ctx context.Context, run string, a workload.Artifact, pat
 	if e := s.cfg.Blobs.Reserve(a, held); e != nil {
 		return e
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	_, sum, err := workload.ParseChecksum(a.Verification.Checksum)
-	if err != nil {
-		return err
-	}
 	lacks := int64(1)
-	s.trees.Limits.Bytes = a.Unpack.Size // nobody adds without the turn
 	s.trees.Limits.Room = func(bytes int64) error {
 		if held -= bytes; held >= 0 {
 			return nil
@@ -70,11 +59,7 @@ func (s *Store) create(ctx context.Context, run string, a workload.Artifact, pat
 		defer s.mu.Unlock()
 		s.needs[a.Verification.Checksum] = taken + lacks
 	}
-	at, err := s.trees.Add(ctx, f, tree.Ref{Digest: wire.HashPrefix + hex.EncodeToString(sum), DiffID: id,
-		Size: info.Size()})
-	if errors.Is(err, tree.ErrDamaged) {
-		s.cfg.Blobs.Doubt(a)
-	}
+	at, err := s.read(ctx, a, path)
 	if err != nil {
 		return err
 	}
@@ -91,6 +76,61 @@ func (s *Store) create(ctx context.Context, run string, a workload.Artifact, pat
 		return err
 	}
 	return s.prints(at, text, content, from)
+}
+
+// read unpacks an archive that is at path to a tree, or finds out that the one that is there is in it, and writes that
+// down. One that turns out to be damaged is verified again.
+func (s *Store) read(ctx context.Context, a workload.Artifact, path string) (at string, err error) {
+	_, sum, err := workload.ParseChecksum(a.Verification.Checksum)
+	if err != nil {
+		return "", err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	s.trees.Limits.Bytes = a.Unpack.Size // nobody adds without the turn
+	at, err = s.trees.Add(ctx, f, tree.Ref{Digest: wire.HashPrefix + hex.EncodeToString(sum), DiffID: a.Unpack.DiffID,
+		Size: info.Size()})
+	if errors.Is(err, tree.ErrDamaged) {
+		s.cfg.Blobs.Doubt(a)
+	}
+	if err != nil {
+		return "", err
+	}
+	return at, s.tie(a, at)
+}
+
+// tie writes down that an archive has a tree in it, with others that are wanted and have.
+func (s *Store) tie(a workload.Artifact, at string) error {
+	text := a.Verification.Checksum
+	s.mu.Lock()
+	if l := s.layers[a.Unpack.DiffID]; l != nil {
+		for _, o := range l.from {
+			c := o.Verification.Checksum
+			if slices.Contains(l.proved, c) && !strings.Contains(text, c) {
+				text += " " + c
+			}
+		}
+	}
+	s.mu.Unlock()
+	return s.cfg.Around.Do(durable.Write, func() error {
+		return durable.WriteFile(filepath.Join(filepath.Dir(at), archivesName), []byte(text), 0o600, nil)
+	})
+}
+
+// archives are the checksums of the archives that have proved to have a tree in them. Agents of before wrote down none.
+func (s *Store) archives(at string) []string {
+	data, err := durable.ReadFile(filepath.Join(filepath.Dir(at), archivesName), maxArchives)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.cfg.Log.Warn("which archives have a tree cannot be read; they are read again", zap.Error(err))
+	}
+	return strings.Fields(string(data))
 }
 
 // prints writes down how a tree is.
@@ -154,7 +194,7 @@ func printOf(root string, content bool) (string, error) {
 		size, at, link := int64(0), int64(0), ""
 		switch {
 		case info.Mode().IsRegular() && content:
-			size, err = read(sum, path)
+			size, err = copied(sum, path)
 		case info.Mode().IsRegular():
 			size, at = info.Size(), changed(info)
 		case info.Mode()&fs.ModeSymlink != 0:
@@ -166,8 +206,8 @@ func printOf(root string, content bool) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), err
 }
 
-// read copies what is in a file.
-func read(to io.Writer, path string) (int64, error) {
+// copied copies what is in a file.
+func copied(to io.Writer, path string) (int64, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return 0, err

@@ -95,9 +95,12 @@ func TestWrongWordsAreNobodyElses(t *testing.T) {
 	}
 	blobs[right.Verification.Checksum] = path
 	s.advance(t.Context(), "", id)
-	for _, a := range []workload.Artifact{wrong, small, right} {
+	for _, a := range []workload.Artifact{small, right} { // one archive
 		if r := s.Look(a); r.State != "" || r.Path == "" {
 			t.Errorf("%+v", r)
 		}
+	}
+	if r := s.Look(wrong); r.State != "failed" {
+		t.Errorf("another archive: %+v", r)
 	}
 }

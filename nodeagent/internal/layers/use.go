@@ -3,6 +3,7 @@ package layers
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"go.uber.org/zap"
 
@@ -31,28 +32,34 @@ func (s *Store) Free(run string) {
 // be. "": there is none.
 func (s *Store) Outdated(run string) string { return s.trees.Old(run) }
 
-// Use sees to it that the tree of an artifact is as it was made, and keeps it for a run that is to start. In the place
-// of a damaged one it makes another, or says why it cannot.
+// Use sees to it that the tree of an artifact is as it was made, and in its archive, and keeps it for a run that is to
+// start. In the place of a damaged one it makes another, or says why it cannot.
 func (s *Store) Use(ctx context.Context, run string, a workload.Artifact) error {
-	if a.Unpack == nil || s.uses(run, a, false) {
+	if a.Unpack == nil {
+		return nil
+	}
+	if _, its := s.uses(run, a, false); its {
 		return nil
 	}
 	if !s.take(ctx) {
 		return ctx.Err()
 	}
 	defer func() { <-s.turn }()
-	if s.uses(run, a, true) { // or somebody has made it meanwhile
+	sound, its := s.uses(run, a, true)
+	if its { // or somebody has made it meanwhile
 		return nil
 	}
 	id := a.Unpack.DiffID
-	s.cfg.Log.Warn("a tree is not as it was made; another one is made", zap.String("diffId", id))
+	if !sound {
+		s.cfg.Log.Warn("a tree is not as it was made; another one is made", zap.String("diffId", id))
+	}
 	s.mu.Lock()
-	if l := s.layers[id]; l != nil {
-		l.sound, l.looked = false, true
+	if l := s.layers[id]; l != nil && (l.looked || !sound) {
+		l.sound, l.looked = sound, true
 	}
 	s.mu.Unlock()
 	s.advance(ctx, run, id)
-	if s.uses(run, a, false) {
+	if _, its = s.uses(run, a, false); its {
 		return nil
 	}
 	notify(s.updates)
@@ -60,11 +67,15 @@ func (s *Store) Use(ctx context.Context, run string, a workload.Artifact) error 
 	if r.Err != nil {
 		r.State = r.Err.Message
 	}
+	if sound {
+		return fmt.Errorf("its archive is not known to have the tree in it: %s", r.State)
+	}
 	return fmt.Errorf("its tree is damaged, and cannot be made anew: %s", r.State)
 }
 
-// uses has a run use a tree, and reports whether that is as it was made.
-func (s *Store) uses(run string, a workload.Artifact, thorough bool) bool {
+// uses has a run use a tree, and reports whether that is as it was made, and in the archive of an artifact.
+func (s *Store) uses(run string, a workload.Artifact, thorough bool) (sound, its bool) {
 	at, err := s.trees.Use(a.Unpack.DiffID, run, false)
-	return err == nil && s.intact(a.Unpack.DiffID, at, thorough)
+	sound = err == nil && s.intact(a.Unpack.DiffID, at, thorough)
+	return sound, sound && slices.Contains(s.archives(at), a.Verification.Checksum)
 }

@@ -172,9 +172,9 @@ func Whiteouts(path string) ([]string, error) {
 	return strings.Split(strings.TrimSuffix(string(data), "\x00"), "\x00"), nil
 }
 
-// Add unpacks a layer, and returns its tree, which whoever needs it then Uses. A layer that is there is not read again.
-// After an error there is nothing of it; one exception: if only the last flush failed, it is there, and may be gone
-// after a power cut.
+// Add unpacks a layer, and returns its tree, which whoever needs it then Uses. A layer that is there is not unpacked
+// again: whether it is in the blob is found out by reading that. Else, after an error, there is nothing of it; one
+// exception: if only the last flush failed, it is there, and may be gone after a power cut.
 func (s *Store) Add(ctx context.Context, blob io.Reader, want Ref) (path string, err error) {
 	digits, err := digitsOf(want.DiffID)
 	if err != nil {
@@ -184,6 +184,10 @@ func (s *Store) Add(ctx context.Context, blob io.Reader, want Ref) (path string,
 		return "", err
 	}
 	if path, ok := s.Path(want.DiffID); ok {
+		u := &unpacker{ctx: ctx, limits: s.Limits.resolved()}
+		if err := u.verified(blob, want); err != nil {
+			return "", fmt.Errorf("unpack %s: %w", want.DiffID, err)
+		}
 		return path, nil
 	}
 	name := digits

@@ -98,14 +98,35 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestIsNotReadAgain: a layer that is there, by another blob with the same content too.
-func TestIsNotReadAgain(t *testing.T) {
+// TestIsNotUnpackedAgain: a layer that is there is only read, and is of no blob that does not have it, or is damaged.
+func TestIsNotUnpackedAgain(t *testing.T) {
 	s, _ := open(t)
-	s.Around = nil
 	path, ref := add(t, s, file("a", ""))
-	got, err := s.Add(t.Context(), failing{syscall.EIO}, ref)
-	if err != nil || got != path {
-		t.Error(got, err)
+	s.Around = func(step durable.Step, _ func() error) error { return errors.New(string(step)) }
+	blob, same := layer(file("a", ""))
+	other, wrong := layer(file("b", ""))
+	wrong.DiffID = ref.DiffID
+	small := func(l *Limits) { l.Bytes = 100 }
+	for _, row := range []struct {
+		blob   io.Reader
+		ref    Ref
+		limits func(*Limits)
+		want   error
+	}{
+		{bytes.NewReader(blob), same, nil, nil},
+		{bytes.NewReader(other), wrong, nil, ErrRefused},
+		{bytes.NewReader(blob), same, small, ErrRefused},
+		{bytes.NewReader(blob), wrong, nil, ErrDamaged},
+		{bytes.NewReader(blob[:10]), same, nil, ErrDamaged},
+		{failing{syscall.EIO}, ref, nil, syscall.EIO},
+	} {
+		s.Limits = Limits{}
+		if row.limits != nil {
+			row.limits(&s.Limits)
+		}
+		if got, err := s.Add(t.Context(), row.blob, row.ref); !errors.Is(err, row.want) || (got == path) != (err == nil) {
+			t.Errorf("%q, %v; want %v", got, err, row.want)
+		}
 	}
 }
 

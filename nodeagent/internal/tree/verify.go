@@ -45,7 +45,7 @@ func ofTheDisk(err error) bool {
 	return errors.As(err, &errno) && errno != syscall.ENAMETOOLONG && errno != syscall.EMLINK
 }
 
-// unzip unpacks one gzip stream, and returns the digest of the archive.
+// unzip unpacks one gzip stream, or reads it only if there is no root, and returns the digest of the archive.
 func (u *unpacker) unzip(r *bufio.Reader) (diffID string, err error) {
 	z, err := gzip.NewReader(r)
 	if err != nil {
@@ -53,7 +53,12 @@ func (u *unpacker) unzip(r *bufio.Reader) (diffID string, err error) {
 	}
 	z.Multistream(false)
 	out := &counted{ctx: u.ctx, r: z, left: u.limits.Bytes + 1, sum: sha256.New(), full: errors.New("it is too large")}
-	if err := u.unpack(&archive{r: out}); err != nil {
+	if u.root == nil {
+		_, err = io.Copy(io.Discard, out)
+	} else {
+		err = u.unpack(&archive{r: out})
+	}
+	if err != nil {
 		return "", err
 	}
 	if _, err := r.ReadByte(); !errors.Is(err, io.EOF) {
