@@ -17,6 +17,8 @@ import (
 	"syscall"
 
 	"github.com/go-json-experiment/json"
+
+	"tandem.internal/shared/durable"
 )
 
 // In the directory: what the runtime keeps of containers, bundles by ID, and in which boot that was.
@@ -24,6 +26,7 @@ const (
 	stateName  = "state"
 	bundleName = "bundles"
 	bootName   = "boot"
+	maxBoot    = 1 << 10      // bytes
 	stageFile  = "stage.json" // in a bundle
 )
 
@@ -38,7 +41,8 @@ func Open(h Home) (*Home, error) {
 		return nil, fmt.Errorf("containers: %w", err)
 	}
 	file := filepath.Join(h.Dir, bootName)
-	if was, err := os.ReadFile(file); errors.Is(err, fs.ErrNotExist) || err == nil && !bytes.Equal(was, boot) {
+	was, err := durable.ReadFile(file, maxBoot)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !bytes.Equal(was, boot) {
 		if err := errors.Join(os.RemoveAll(h.state()), os.RemoveAll(filepath.Join(h.Dir, bundleName))); err != nil {
 			return nil, fmt.Errorf("containers: %w", err)
 		}
@@ -50,9 +54,11 @@ func Open(h Home) (*Home, error) {
 			return nil, fmt.Errorf("containers: %w", err)
 		}
 	}
-	// A power cut may lose it, and all else is lost with the machine.
-	if err := os.WriteFile(file, boot, 0o600); err != nil {
-		return nil, fmt.Errorf("containers: %w", err)
+	// What is right is not written: on a full disk that could lose it, and with it what runs.
+	if !bytes.Equal(was, boot) {
+		if err := errors.Join(durable.Clean(file), durable.WriteFile(file, boot, 0o600, nil)); err != nil {
+			return nil, fmt.Errorf("containers: %w", err)
+		}
 	}
 	return &h, nil
 }

@@ -315,12 +315,20 @@ func TestOtherBoot(t *testing.T) {
 	w.write(w.state(), "old/status", `{"pid": 1, "process-start-time": 1}`, 0)
 	w.write(w.bundle("old"), "config.json", "{}", 0)
 	w.write(w.Dir, "keep", "", 0)
+	file, at := filepath.Join(w.Dir, bootName), time.Unix(1<<30, 0)
+	if err := os.Chtimes(file, at, at); err != nil {
+		t.Fatal(err)
+	}
 	if again, err := Open(*w.Home); err != nil {
 		t.Error(err)
 	} else if ids, err := again.List(); err != nil || !slices.Equal(ids, []string{"old"}) {
 		t.Error(ids, err)
 	}
-	if err := os.WriteFile(filepath.Join(w.Dir, bootName), []byte("another\n"), 0o600); err != nil {
+	// On a full disk, to write is to lose it.
+	if info, err := os.Stat(file); err != nil || !info.ModTime().Equal(at) {
+		t.Errorf("in which boot that was is written again: %v", err)
+	}
+	if err := os.WriteFile(file, []byte("another\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	again, err := Open(*w.Home)
