@@ -27,12 +27,19 @@ const (
 	baseName = "base" // below them
 )
 
+// All layers of a container together hide at most so much: it is read, and written, for each start.
+const (
+	maxHides  = 4096
+	maxHidden = 1 << 20 // bytes, with one behind each path
+)
+
 // lowers are the layers of a container, the lowest first. The last is a directory of the bundle that is filled with the
 // places at which something is mounted, and with the files by which names are resolved in the node's network: there,
 // whatever the image has, plain directories and files lead. Without a network, the first knows localhost, unless the
 // image does.
 func (s Spec) lowers(bundle string) (all []lower, err error) {
 	top := filepath.Join(bundle, topName)
+	hides, bytes := 0, 0
 	for i, dir := range s.Layers {
 		if slices.Contains(s.Layers[i+1:], dir) {
 			continue // what is above it has all of it, and overlayfs takes no directory twice
@@ -40,6 +47,14 @@ func (s Spec) lowers(bundle string) (all []lower, err error) {
 		hidden, err := tree.Whiteouts(dir)
 		if err != nil {
 			return nil, err
+		}
+		hides += len(hidden)
+		for _, name := range hidden {
+			bytes += len(name) + 1
+		}
+		if hides > maxHides || bytes > maxHidden {
+			return nil, fmt.Errorf("the layers of its image hide more than %d paths, or %d bytes of them", maxHides,
+				maxHidden)
 		}
 		all = append(all, lower{dir, hidden})
 	}
