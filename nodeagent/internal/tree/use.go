@@ -14,6 +14,9 @@ import (
 // maxUsers bounds the file of who uses a tree, in bytes.
 const maxUsers = 4 << 20
 
+// nobody is not the name of a user.
+const nobody = ""
+
 // found takes in a directory that is there when the store is opened.
 func (s *Store) found(name string) {
 	digits, _, _ := strings.Cut(name, ".")
@@ -25,7 +28,11 @@ func (s *Store) found(name string) {
 	for _, by := range strings.Fields(string(data)) {
 		l.users[by] = false
 	}
-	if _, there := s.trees[digits]; there || !errors.Is(err, fs.ErrNotExist) {
+	aside := !errors.Is(err, fs.ErrNotExist)
+	if aside && (err != nil || len(l.users) == 0) {
+		l.users[nobody] = true // it is not known who has it: it stays until that can be read
+	}
+	if _, there := s.trees[digits]; there || aside {
 		s.old[name] = l
 		return
 	}

@@ -153,6 +153,44 @@ func TestSetAside(t *testing.T) {
 	}
 }
 
+// TestUsersCannotBeRead: what was set aside stays as long as it is not known who has it.
+func TestUsersCannotBeRead(t *testing.T) {
+	for name, damage := range map[string]func(file string) error{
+		"no file":   func(file string) error { return errors.Join(os.Remove(file), os.Mkdir(file, 0o700)) },
+		"empty":     func(file string) error { return os.Truncate(file, 0) },
+		"too large": func(file string) error { return os.Truncate(file, maxUsers+1) },
+	} {
+		s, _ := open(t)
+		path, ref := add(t, s, file("a", "content"))
+		for _, by := range []string{"one", "two"} {
+			if _, err := s.Use(ref.DiffID, by, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Remove(ref.DiffID, "two"); err != nil {
+			t.Fatal(err)
+		}
+		users := filepath.Join(filepath.Dir(path), usersName)
+		whole, err := os.ReadFile(users)
+		if err := errors.Join(err, damage(users)); err != nil {
+			t.Fatal(err)
+		}
+		s = reopen(t, s.Dir)
+		_, there := s.Path(ref.DiffID)
+		s.Leave("two")
+		if err := s.Keep(nil); err != nil || there || listing(t, path) != "-r--r--r-- a content\n" {
+			t.Errorf("%s: found %v, left %q, %v", name, there, listing(t, path), err)
+		}
+		if err := errors.Join(os.RemoveAll(users), os.WriteFile(users, whole, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		s = reopen(t, s.Dir)
+		if err := s.Keep(nil); err != nil || listing(t, s.Dir) != "" {
+			t.Errorf("%s: nobody has it, and left is %q, %v", name, listing(t, s.Dir), err)
+		}
+	}
+}
+
 // TestTreeGone: a layer whose tree somebody has taken away can be added again.
 func TestTreeGone(t *testing.T) {
 	s, _ := open(t)
