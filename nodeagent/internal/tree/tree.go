@@ -134,7 +134,9 @@ func (s *Store) open() error {
 	entries, err := os.ReadDir(s.Dir)
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), newPrefix) || strings.HasPrefix(e.Name(), oldPrefix) {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(s.Dir, e.Name())))
+			if removeAll(filepath.Join(s.Dir, e.Name())) != nil {
+				s.old[e.Name()] = placed{name: e.Name()} // Keep tries it again, and says why not
+			}
 			continue
 		}
 		s.found(e.Name())
@@ -198,15 +200,15 @@ func (s *Store) Add(ctx context.Context, blob io.Reader, want Ref) (path string,
 	if err := s.fill(ctx, temp, blob, want); err != nil {
 		// No defer: a panic of a test's seam leaves the disk as a crash would.
 		err = s.full(err, temp)
-		return "", errors.Join(fmt.Errorf("unpack %s: %w", want.DiffID, err), os.RemoveAll(temp))
+		return "", errors.Join(fmt.Errorf("unpack %s: %w", want.DiffID, err), removeAll(temp))
 	}
 	final := filepath.Join(s.Dir, name)
-	err = os.RemoveAll(final) // what is there has no tree
+	err = removeAll(final) // what is there has no tree
 	if err == nil {
 		err = s.Around.Do(durable.Rename, func() error { return os.Rename(temp, final) })
 	}
 	if err != nil {
-		return "", errors.Join(fmt.Errorf("unpack %s: %w", want.DiffID, err), os.RemoveAll(temp))
+		return "", errors.Join(fmt.Errorf("unpack %s: %w", want.DiffID, err), removeAll(temp))
 	}
 	s.mu.Lock()
 	s.trees[digits] = placed{name, map[string]bool{}}
@@ -219,7 +221,7 @@ func (s *Store) Add(ctx context.Context, blob io.Reader, want Ref) (path string,
 
 // fill unpacks a layer to the directory temp, and flushes it.
 func (s *Store) fill(ctx context.Context, temp string, blob io.Reader, want Ref) error {
-	if err := os.RemoveAll(temp); err != nil { // of a removal that failed
+	if err := removeAll(temp); err != nil { // of a removal that failed
 		return err
 	}
 	inner := filepath.Join(temp, treeName)

@@ -145,8 +145,8 @@ func (s *Store) Remove(diffID, but string) error {
 // remove removes what was set aside. It loses its name first: what a crash leaves of it has none. After an error Keep
 // tries it again.
 func (s *Store) remove(name string) error {
-	old := filepath.Join(s.Dir, oldPrefix+name)
-	err := os.RemoveAll(old) // of a removal that failed
+	old := filepath.Join(s.Dir, oldPrefix+strings.TrimPrefix(name, oldPrefix))
+	err := removeAll(old) // of a removal that failed
 	if err == nil {
 		err = s.Around.Do(durable.Rename, func() error { return os.Rename(filepath.Join(s.Dir, name), old) })
 	}
@@ -154,7 +154,7 @@ func (s *Store) remove(name string) error {
 		err = s.Around.Do(durable.SyncDir, func() error { return durable.SettleDir(s.Dir) })
 	}
 	if err == nil {
-		err = s.Around.Do(durable.Delete, func() error { return os.RemoveAll(old) })
+		err = s.Around.Do(durable.Delete, func() error { return removeAll(old) })
 	}
 	if err != nil {
 		return fmt.Errorf("remove a layer: %w", err)
@@ -163,4 +163,21 @@ func (s *Store) remove(name string) error {
 	delete(s.old, name)
 	s.mu.Unlock()
 	return nil
+}
+
+// removeAll removes all that is below a path, also what is in directories that somebody has closed to the agent.
+func removeAll(path string) error {
+	err := os.RemoveAll(path)
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	if err := filepath.WalkDir(path, func(at string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() {
+			err = os.Chmod(at, 0o700) // before it is read
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	return os.RemoveAll(path)
 }
