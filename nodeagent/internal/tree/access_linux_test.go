@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -82,4 +83,32 @@ func TestClosedDirectories(t *testing.T) {
 			t.Errorf("%v: left\n%s", err, listing(t, s.Dir))
 		}
 	})
+}
+
+// TestNoFileOfWhiteouts: what a layer hides is read of a file, and no more than there can be; nobody waits for it.
+func TestNoFileOfWhiteouts(t *testing.T) {
+	s, _ := open(t)
+	path, _ := add(t, s, file(".wh.a", ""))
+	at := filepath.Join(filepath.Dir(path), whiteoutsName)
+	for name, damage := range map[string]func() error{
+		"too large": func() error { return os.WriteFile(at, make([]byte, whiteoutBytes+1), 0o600) },
+		"a FIFO":    func() error { return unix.Mkfifo(at, 0o600) },
+	} {
+		if err := errors.Join(os.Remove(at), damage()); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() {
+			_, err := Whiteouts(path)
+			ended <- err
+		}()
+		select {
+		case err := <-ended:
+			if err == nil {
+				t.Errorf("%s was read", name)
+			}
+		case <-time.After(10 * time.Second):
+			t.Errorf("%s: it does not end", name)
+		}
+	}
 }

@@ -164,7 +164,7 @@ func (s *Store) Path(diffID string) (string, bool) {
 // Whiteouts are the paths that the layer with this tree hides of all layers below it, in order, each without a slash
 // before it; "." hides all.
 func Whiteouts(path string) ([]string, error) {
-	data, err := os.ReadFile(filepath.Join(filepath.Dir(path), whiteoutsName))
+	data, err := durable.ReadFile(filepath.Join(filepath.Dir(path), whiteoutsName), whiteoutBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
