@@ -31,7 +31,7 @@ func (s *Store) advance(ctx context.Context, run, id string) {
 	}
 	for _, a := range from {
 		s.mu.Lock()
-		done := sound && l.has(a) || l.why(a) != nil
+		done := sound && l.has(a) || l.refused[claim(a)] != nil
 		s.mu.Unlock()
 		if done {
 			continue
@@ -76,8 +76,11 @@ func (s *Store) settle(id string, from []workload.Artifact, proved []string, err
 		case err == nil:
 			l.sound, l.failed, l.proved = true, 0, append(l.proved, proved...)
 		case errors.Is(err, tree.ErrRefused):
+			if l.refused == nil {
+				l.refused = map[string]*wire.Error{}
+			}
 			for _, a := range from {
-				l.refused = append(l.refused, refusal{a, why(err)})
+				l.refused[claim(a)] = why(err)
 			}
 		default:
 			l.err, l.next = why(err), s.cfg.Now().Add(min(again<<min(l.failed, doublets), longest))

@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -72,30 +73,19 @@ type Store struct {
 
 // layer is a tree that is wanted.
 type layer struct {
-	from    []workload.Artifact // of which it can be made: archives that should have the same in them
-	sound   bool                // it is there, as it was made
-	looked  bool                // whether it is was found out
-	proved  []string            // checksums of archives that have it in them, while it is sound
-	refused []refusal
-	err     *wire.Error // of the newest attempt, unless it was refused
-	failed  int         // attempts in a row
-	next    time.Time   // the next attempt; zero: as soon as can be
+	from    []workload.Artifact    // of which it can be made: archives that should have the same in them
+	sound   bool                   // it is there, as it was made
+	looked  bool                   // whether it is was found out
+	proved  []string               // checksums of archives that have it in them, while it is sound
+	refused map[string]*wire.Error // by claim: why it cannot be made of that
+	err     *wire.Error            // of the newest attempt, unless it was refused
+	failed  int                    // attempts in a row
+	next    time.Time              // the next attempt; zero: as soon as can be
 }
 
-// refusal says why a tree cannot be made of an artifact.
-type refusal struct {
-	of  workload.Artifact
-	err *wire.Error
-}
-
-// why is why the tree cannot be made of an artifact; nil: it can, or nobody has tried.
-func (l *layer) why(a workload.Artifact) *wire.Error {
-	for _, r := range l.refused {
-		if same(r.of, a) {
-			return r.err
-		}
-	}
-	return nil
+// claim is what an artifact says of the archive that it is made of, for one tree.
+func claim(a workload.Artifact) string {
+	return a.Verification.Checksum + " " + strconv.FormatInt(a.Unpack.Size, 10)
 }
 
 // has reports whether the tree is there, and is in the archive of an artifact.
@@ -204,7 +194,7 @@ func (s *Store) Look(a workload.Artifact) workloads.Resource {
 	if l == nil {
 		return r
 	}
-	if err := l.why(a); err != nil {
+	if err := l.refused[claim(a)]; err != nil {
 		r.State, r.Err = "failed", err
 	} else if l.err != nil {
 		r.State, r.Err, r.Next = "failed", l.err, l.next

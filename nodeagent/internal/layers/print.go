@@ -75,7 +75,7 @@ func (s *Store) create(ctx context.Context, run string, a workload.Artifact, pat
 	if err != nil {
 		return err
 	}
-	return s.prints(at, text, content, from)
+	return s.note(at, printName, text, content, from)
 }
 
 // read unpacks an archive that is at path to a tree, or finds out that the one that is there is in it, and writes that
@@ -108,20 +108,17 @@ func (s *Store) read(ctx context.Context, a workload.Artifact, path string) (at 
 
 // tie writes down that an archive has a tree in it, with others that are wanted and have.
 func (s *Store) tie(a workload.Artifact, at string) error {
-	text := a.Verification.Checksum
+	all := []string{a.Verification.Checksum}
 	s.mu.Lock()
 	if l := s.layers[a.Unpack.DiffID]; l != nil {
 		for _, o := range l.from {
-			c := o.Verification.Checksum
-			if slices.Contains(l.proved, c) && !strings.Contains(text, c) {
-				text += " " + c
+			if c := o.Verification.Checksum; slices.Contains(l.proved, c) && !slices.Contains(all, c) {
+				all = append(all, c)
 			}
 		}
 	}
 	s.mu.Unlock()
-	return s.cfg.Around.Do(durable.Write, func() error {
-		return durable.WriteFile(filepath.Join(filepath.Dir(at), archivesName), []byte(text), 0o600, nil)
-	})
+	return s.note(at, archivesName, all...)
 }
 
 // archives are the checksums of the archives that have proved to have a tree in them. Agents of before wrote down none.
@@ -133,10 +130,10 @@ func (s *Store) archives(at string) []string {
 	return strings.Fields(string(data))
 }
 
-// prints writes down how a tree is.
-func (s *Store) prints(at string, all ...string) error {
+// note writes down how a tree is, in a file beside it.
+func (s *Store) note(at, name string, all ...string) error {
 	return s.cfg.Around.Do(durable.Write, func() error {
-		return durable.WriteFile(filepath.Join(filepath.Dir(at), printName), []byte(strings.Join(all, " ")), 0o600, nil)
+		return durable.WriteFile(filepath.Join(filepath.Dir(at), name), []byte(strings.Join(all, " ")), 0o600, nil)
 	})
 }
 
@@ -167,7 +164,7 @@ func (s *Store) intact(id, at string, thorough bool) bool {
 		return false
 	}
 	// text is of before it was read: what was changed since is noticed the next time.
-	if err := s.prints(at, text, content, from); err != nil {
+	if err := s.note(at, printName, text, content, from); err != nil {
 		s.cfg.Log.Warn("the print of a tree cannot be written; it is read again", zap.Error(err))
 	}
 	return true

@@ -187,10 +187,7 @@ func (s *Store) Add(ctx context.Context, blob io.Reader, want Ref) (path string,
 	}
 	if path, ok := s.Path(want.DiffID); ok {
 		u := &unpacker{ctx: ctx, limits: s.Limits.resolved()}
-		if err := u.verified(blob, want); err != nil {
-			return "", fmt.Errorf("unpack %s: %w", want.DiffID, err)
-		}
-		return path, nil
+		return path, u.verified(blob, want)
 	}
 	name := digits
 	for s.old[name].name != "" { // nobody else changes old now
