@@ -28,11 +28,11 @@ func (s *Store) found(name string) {
 	for _, by := range strings.Fields(string(data)) {
 		l.users[by] = false
 	}
-	aside := !errors.Is(err, fs.ErrNotExist)
-	if aside && (err != nil || len(l.users) == 0) {
+	listed := !errors.Is(err, fs.ErrNotExist)
+	if listed && (err != nil || len(l.users) == 0) {
 		l.users[nobody] = true // it is not known who has it: it stays until that can be read
 	}
-	if _, there := s.trees[digits]; there || aside {
+	if _, there := s.trees[digits]; there || listed {
 		s.old[name] = l
 		return
 	}
