@@ -102,7 +102,8 @@ func New(conn net.Conn, h Hello) (*Client, error) {
 	return c, nil
 }
 
-// Connect is a CONNECT packet for a clean session.
+// Connect is a CONNECT packet for a clean session. It asks for no keep-alive: some clients listen for minutes and say
+// nothing, and a broker would end their sessions.
 func Connect(h Hello) []byte {
 	name, level := h.Name, h.Level
 	if name == "" {
@@ -114,7 +115,7 @@ func Connect(h Hello) []byte {
 	flags := byte(0x02)
 	body := Text(nil, name)
 	at := len(body) + 1
-	body = append(body, level, 0, 0, 60)
+	body = append(body, level, 0, 0, 0)
 	if level == 5 {
 		body = append(body, 0) // no properties
 	}
