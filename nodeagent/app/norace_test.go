@@ -2,4 +2,4 @@
 
 package app
 
-const slower = 1
+const underRace = false

@@ -134,7 +134,7 @@ func TestAttacks(t *testing.T) {
 			u.besiege()
 			for i, a := range table() {
 				want := a.want.on(k)
-				if strings.HasPrefix(want, notHere) || underRace && k == nats && a.by == aRevoked {
+				if strings.HasPrefix(want, notHere) || k == nats && a.by == aRevoked { // TestRevokedAtNATS makes those
 					continue
 				}
 				t.Run(a.name, func(t *testing.T) { u.attempt(t, i, a, want) })

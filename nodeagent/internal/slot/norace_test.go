@@ -2,4 +2,4 @@
 
 package slot
 
-const race = false
+const underRace = false

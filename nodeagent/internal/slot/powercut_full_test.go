@@ -92,7 +92,7 @@ func TestErrorThenAgain(t *testing.T) {
 			}
 		}
 	})
-	if !race && errs < 100 {
+	if !underRace && errs < 100 {
 		t.Errorf("only %d errors", errs)
 	}
 }

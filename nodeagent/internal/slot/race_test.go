@@ -2,4 +2,4 @@
 
 package slot
 
-const race = true
+const underRace = true

@@ -227,7 +227,7 @@ func lives(t *testing.T, visit func(i int, o op, before *simDisk, kernel int)) {
 	t.Helper()
 	w := &world{disk: newSim(), kernel: 1}
 	ops := story()
-	if race {
+	if underRace {
 		ops = ops[:8]
 	}
 	for i, o := range ops {

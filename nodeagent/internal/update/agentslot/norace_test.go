@@ -2,4 +2,4 @@
 
 package agentslot
 
-const pairs = 1 // every pair of points is tried
+const underRace = false
