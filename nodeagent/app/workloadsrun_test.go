@@ -44,7 +44,13 @@ func newWorks(r *rig) *works {
 func (w *works) Want([]workload.Artifact)  {}
 func (w *works) Retry([]workload.Artifact) {}
 
-func (w *works) Use(context.Context, string, workload.Artifact) error { return nil }
+func (w *works) Use(_ context.Context, _ string, all map[string]workload.Artifact) (map[string]string, error) {
+	paths := map[string]string{}
+	for name := range all {
+		paths[name] = w.file
+	}
+	return paths, nil
+}
 
 func (w *works) Free(string) {}
 

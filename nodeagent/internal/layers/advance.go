@@ -22,7 +22,9 @@ func (s *Store) advance(ctx context.Context, run, id string) {
 		return
 	}
 	from, sound, looked := slices.Clone(l.from), l.sound, l.looked
+	s.busy = id
 	s.mu.Unlock()
+	defer s.rest(id, from)
 	at, there := s.trees.Path(id)
 	sound = sound && there
 	if there && !sound && !looked && s.intact(id, at, true) {
@@ -61,6 +63,20 @@ func (s *Store) advance(ctx context.Context, run, id string) {
 	s.mu.Unlock()
 }
 
+// rest ends the work on a tree. Should that not be wanted any more, its room is free now.
+func (s *Store) rest(id string, from []workload.Artifact) {
+	s.mu.Lock()
+	s.busy = ""
+	gone := s.layers[id] == nil
+	s.mu.Unlock()
+	if !gone {
+		return
+	}
+	for _, a := range from {
+		s.cfg.Blobs.Release(a)
+	}
+}
+
 // settle takes in how the making of a tree of some archives went, and which have it in them.
 func (s *Store) settle(id string, from []workload.Artifact, proved []string, err error) {
 	if errors.Is(err, context.Canceled) {
@@ -83,6 +99,7 @@ func (s *Store) settle(id string, from []workload.Artifact, proved []string, err
 				l.refused[claim(a)] = why(err)
 			}
 		default:
+			s.sweep = true // what could not be removed, too
 			l.err, l.next = why(err), s.cfg.Now().Add(min(again<<min(l.failed, doublets), longest))
 			l.failed++
 		}

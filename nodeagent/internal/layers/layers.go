@@ -68,6 +68,7 @@ type Store struct {
 	layers map[string]*layer // that are wanted, by diff ID
 	order  []string          // of them: as they are wanted; nil: nobody has said yet
 	sweep  bool              // there may be trees that are not wanted
+	busy   string            // diff ID of the tree that is being made or read; "": none
 	needs  map[string]int64  // bytes that archives take at least, by checksum: so many was not enough; 0: not known
 }
 
@@ -139,7 +140,7 @@ func (s *Store) Want(all []workload.Artifact) {
 		if l != nil && slices.EqualFunc(l.from, old.from, same) { // nothing that failed is another by now
 			l.refused, l.err = old.refused, old.err
 		}
-		if l == nil {
+		if l == nil && id != s.busy { // that keeps its room until it is done
 			gone = append(gone, old.from...)
 		}
 	}

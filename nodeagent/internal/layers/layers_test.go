@@ -226,7 +226,7 @@ func TestDamaged(t *testing.T) {
 					s.Want([]workload.Artifact{a})
 					settled(time.Second)
 					tree := s.Look(a).Path
-					if err := s.Use(t.Context(), "run", a); err != nil {
+					if err := use(t.Context(), s, "run", a); err != nil {
 						t.Error(err)
 					}
 					if err := spoil(tree); err != nil {
@@ -237,7 +237,7 @@ func TestDamaged(t *testing.T) {
 						s = r.open()
 						s.Want([]workload.Artifact{a})
 						settled(time.Second)
-					} else if err := s.Use(t.Context(), "run", a); err != nil {
+					} else if err := use(t.Context(), s, "run", a); err != nil {
 						t.Error(err)
 					}
 					has(t, s, a, "a", "good")
@@ -267,7 +267,7 @@ func TestDamagedArchive(t *testing.T) {
 		if err := os.Remove(s.Look(a).Path + "/a"); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Use(t.Context(), "run", a); err == nil || !strings.Contains(err.Error(), "cannot be made anew") {
+		if err := use(t.Context(), s, "run", a); err == nil || !strings.Contains(err.Error(), "cannot be made anew") {
 			t.Errorf("made of a damaged archive: %v", err)
 		}
 		settled(time.Minute)
@@ -330,7 +330,7 @@ func TestUseEnds(t *testing.T) {
 	s.turn <- struct{}{}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.Use(ctx, "run", a); !errors.Is(err, context.Canceled) {
+	if err := use(ctx, s, "run", a); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }

@@ -75,6 +75,12 @@ func (s blobs) Look(a workload.Artifact) workloads.Resource {
 	return r
 }
 
+// use has a run use one artifact.
+func use(ctx context.Context, s *Store, run string, a workload.Artifact) error {
+	_, err := s.Use(ctx, run, map[string]workload.Artifact{"layer": a})
+	return err
+}
+
 // open starts the stores, as an agent does.
 func (r *rig) open() *Store {
 	r.t.Helper()

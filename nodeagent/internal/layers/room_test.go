@@ -76,6 +76,38 @@ func TestRoomStaysReserved(t *testing.T) {
 	})
 }
 
+// A layer that is not wanted any more while it is unpacked keeps its room until it is done, and gives it back then.
+func TestRoomOfWhatIsNotWantedAnyMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		big := r.layer("big", "zeros", strings.Repeat("0", 64<<10))
+		other := r.layer("other", "x", "y")
+		other.Unpack, other.Size = nil, big.Size+2
+		r.few, r.room = 1, uint64(big.Size+big.Unpack.Size+1)
+		held := make(chan struct{})
+		r.fault = func(step durable.Step, do func() error) error {
+			if step == durable.MakeDir {
+				<-held
+			}
+			return do()
+		}
+		s := r.open()
+		s.Want([]workload.Artifact{big})
+		settled(time.Minute)
+		s.Want([]workload.Artifact{other})
+		settled(time.Minute)
+		if got := s.Look(other); got.State != "waiting" || r.gets["/other"] != 0 {
+			t.Errorf("while another one is unpacked: %+v", got)
+		}
+		close(held)
+		settled(2 * time.Minute)
+		if got := s.Look(other); got.State != "" || r.trees() != "" {
+			t.Errorf("after that: %+v, and there is %q", got, r.trees())
+		}
+		r.close()
+	})
+}
+
 // Where an archive is there and its tree is not, it waits for room, and copies that may go are given up for it.
 func TestRoomForATree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -136,7 +168,7 @@ func TestFullDiskIsLeftAlone(t *testing.T) {
 			tries[n-1]-tries[n-2] > longest+again {
 			t.Errorf("tried after %v", tries)
 		}
-		if err := s.Use(t.Context(), "run", a); err == nil || !strings.Contains(err.Error(), "cannot be made anew") {
+		if err := use(t.Context(), s, "run", a); err == nil || !strings.Contains(err.Error(), "cannot be made anew") {
 			t.Errorf("a hook does not wait: %v", err)
 		}
 		r.mu.Lock()

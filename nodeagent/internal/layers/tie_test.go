@@ -22,7 +22,7 @@ func denied(t *testing.T, s *Store, a workload.Artifact) {
 		!strings.Contains(r.Err.Message, "the digest of what is in it is") {
 		t.Errorf("it is %+v: %v", r, r.Err)
 	}
-	if err := s.Use(t.Context(), "run", a); err == nil ||
+	if err := use(t.Context(), s, "run", a); err == nil ||
 		!strings.Contains(err.Error(), "not known to have the tree in it: the layer is refused") {
 		t.Errorf("a run has it: %v", err)
 	}
@@ -39,7 +39,7 @@ func TestTreeOfAnotherArchive(t *testing.T) {
 		s := r.open()
 		s.Want([]workload.Artifact{right})
 		settled(time.Second)
-		if err := s.Use(t.Context(), "run", wrong); err == nil || s.Look(wrong).Path != "" {
+		if err := use(t.Context(), s, "run", wrong); err == nil || s.Look(wrong).Path != "" {
 			t.Errorf("before it is fetched: %+v, %v", s.Look(wrong), err)
 		}
 		s.Want([]workload.Artifact{wrong, right})
@@ -76,7 +76,7 @@ func TestTreeOfTwoArchives(t *testing.T) {
 			t.Helper()
 			for _, a := range both {
 				has(t, s, a, "a", strings.Repeat("good", 1000))
-				if err := s.Use(t.Context(), "run", a); err != nil {
+				if err := use(t.Context(), s, "run", a); err != nil {
 					t.Error(err)
 				}
 			}

@@ -2,9 +2,12 @@ package layers
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,6 +36,81 @@ func write(t *testing.T, path, content string) {
 	}
 }
 
+// A run is told where its resources are: several may be of one tree, which is looked at once.
+func TestWhereResourcesAre(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		all := map[string]workload.Artifact{"tree": r.layer("a", "start", "good", "to", "->/bin/sh")}
+		part := func(name string) workload.Artifact {
+			a := all["tree"]
+			a.Unpack = &workload.Unpack{DiffID: a.Unpack.DiffID, Size: a.Unpack.Size, Path: name}
+			return a
+		}
+		all["hook"], all["plain"] = part("start"), r.layer("plain", "b", "good")
+		all["plain"] = workload.Artifact{Class: workload.Resource, URLs: all["plain"].URLs, Size: all["plain"].Size,
+			Verification: all["plain"].Verification}
+		s := r.open()
+		s.Want(slices.Collect(maps.Values(all)))
+		settled(time.Second)
+		all["absent"] = workload.Artifact{UUID: "absent"}
+		paths, err := s.Use(t.Context(), "run", all)
+		tree := s.Look(all["tree"]).Path
+		if err != nil || tree == "" || !maps.Equal(paths, map[string]string{"tree": tree, "hook": tree + "/start",
+			"plain": s.Look(all["plain"]).Path}) {
+			t.Errorf("%v, %v", paths, err)
+		}
+		for _, name := range []string{"to", "none"} {
+			all["hook"] = part(name)
+			if _, err := s.Use(t.Context(), "run", all); err == nil || !strings.HasPrefix(err.Error(),
+				`the resource "hook": `) || !strings.Contains(err.Error(), "has no file") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		r.close()
+	})
+}
+
+// A damaged tree that cannot be removed goes later, without anything being wanted or ended.
+func TestDamagedTreeGoesLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		a := r.layer("a", "a", "good")
+		fails := 0
+		r.fault = func(step durable.Step, do func() error) error {
+			r.mu.Lock()
+			no := fails > 0 && step == durable.Delete
+			if no {
+				fails--
+			}
+			r.mu.Unlock()
+			if no {
+				return syscall.EIO
+			}
+			return do()
+		}
+		s := r.open()
+		s.trees.Around = r.fault
+		s.Want([]workload.Artifact{a})
+		settled(time.Second)
+		write(t, s.Look(a).Path+"/a", "evil")
+		r.mu.Lock()
+		fails = 1
+		r.mu.Unlock()
+		if err := use(t.Context(), s, "run", a); err == nil {
+			t.Error("the disk is broken, and it is started")
+		}
+		if n := len(strings.Fields(r.trees())); n != 1 {
+			t.Errorf("%d trees are there: %s", n, r.trees())
+		}
+		settled(time.Minute)
+		has(t, s, a, "a", "good")
+		if n := len(strings.Fields(r.trees())); n != 1 {
+			t.Errorf("%d trees are left: %s", n, r.trees())
+		}
+		r.close()
+	})
+}
+
 // A damaged tree stays as it is, where it is, for the runs that have it, also over a restart of the agent; what is
 // started gets one that was made beside it. It goes with the last of these runs.
 func TestDamagedInUse(t *testing.T) {
@@ -46,7 +124,7 @@ func TestDamagedInUse(t *testing.T) {
 			settled(time.Second)
 			old := s.Look(a).Path
 			for _, run := range all {
-				if err := s.Use(t.Context(), run, a); err != nil {
+				if err := use(t.Context(), s, run, a); err != nil {
 					t.Error(err)
 				}
 			}
@@ -65,7 +143,7 @@ func TestDamagedInUse(t *testing.T) {
 			}
 			all = append(all, "three")
 			for range 2 {
-				if err := s.Use(t.Context(), "three", a); err != nil {
+				if err := use(t.Context(), s, "three", a); err != nil {
 					t.Error(err)
 				}
 			}
@@ -126,12 +204,12 @@ func TestDamagedForOne(t *testing.T) {
 		s := r.open()
 		s.Want([]workload.Artifact{a})
 		settled(time.Second)
-		if err := s.Use(t.Context(), "one", a); err != nil {
+		if err := use(t.Context(), s, "one", a); err != nil {
 			t.Error(err)
 		}
 		old := s.Look(a).Path
 		write(t, old+"/a", "evil")
-		if err := s.Use(t.Context(), "one", a); err != nil || s.Look(a).Path != old || s.Outdated("one") != "" {
+		if err := use(t.Context(), s, "one", a); err != nil || s.Look(a).Path != old || s.Outdated("one") != "" {
 			t.Errorf("it is at %s, and was at %s: %v", s.Look(a).Path, old, err)
 		}
 		has(t, s, a, "a", "good")
@@ -167,7 +245,7 @@ func TestHardLinks(t *testing.T) {
 		link := func(to string) error { return os.Link(tree+"/d/b", to) }
 		use := func(want int) {
 			t.Helper()
-			if err := s.Use(t.Context(), "run", a); err != nil {
+			if err := use(t.Context(), s, "run", a); err != nil {
 				t.Error(err)
 			}
 			has(t, s, a, "d/b", "more")
@@ -220,7 +298,7 @@ func TestOfAnotherArchive(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(one, "whiteouts"), []byte("x\x00"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Use(t.Context(), "run", a); err != nil || *made != 5 {
+		if err := use(t.Context(), s, "run", a); err != nil || *made != 5 {
 			t.Errorf("made %d times: %v", *made, err)
 		}
 		r.close()
@@ -242,11 +320,11 @@ func TestPrintOfBefore(t *testing.T) {
 		if err != nil || os.WriteFile(file, []byte(text), 0o600) != nil {
 			t.Fatal(err)
 		}
-		if err := s.Use(t.Context(), "run", a); err != nil || *made != 1 {
+		if err := use(t.Context(), s, "run", a); err != nil || *made != 1 {
 			t.Errorf("made %d times: %v", *made, err)
 		}
 		write(t, s.Look(a).Path+"/a", "evil")
-		if err := s.Use(t.Context(), "run", a); err != nil || *made != 2 {
+		if err := use(t.Context(), s, "run", a); err != nil || *made != 2 {
 			t.Errorf("made %d times: %v", *made, err)
 		}
 		has(t, s, a, "a", "good")

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"tandem.internal/shared/durable"
@@ -120,26 +122,39 @@ func (s *Store) Keep(diffIDs []string) error {
 // Remove has a layer not be there any more. Its tree goes, unless others than but use it: then it is set aside.
 func (s *Store) Remove(diffID, but string) error {
 	digits := strings.TrimPrefix(diffID, scheme)
+	for written := ""; ; {
+		name, users := s.setAside(digits, but, written)
+		switch {
+		case name == "" || users != "" && users == written:
+			return nil
+		case users == "":
+			return s.remove(name)
+		}
+		if err := durable.WriteFile(filepath.Join(s.Dir, name, usersName), []byte(users), 0o600, nil); err != nil {
+			return err
+		}
+		written = users
+	}
+}
+
+// setAside sets the tree of a layer aside if nobody but one uses it, or if it is those who use it that are written
+// down, each in a line. It returns the name of its directory, "" if there is none, and who uses it.
+func (s *Store) setAside(digits, but, written string) (name, users string) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	l, there := s.trees[digits]
+	if !there {
+		return "", ""
+	}
 	delete(l.users, but)
-	text := ""
-	for by := range l.users {
-		text += by + "\n"
+	for _, by := range slices.Sorted(maps.Keys(l.users)) {
+		users += by + "\n"
 	}
-	var err error
-	if text != "" {
-		err = durable.WriteFile(filepath.Join(s.Dir, l.name, usersName), []byte(text), 0o600, nil)
-	}
-	if there && err == nil {
+	if users == "" || users == written {
 		delete(s.trees, digits)
 		s.old[l.name] = l
 	}
-	s.mu.Unlock()
-	if !there || text != "" {
-		return err
-	}
-	return s.remove(l.name)
+	return l.name, users
 }
 
 // remove removes what was set aside. It loses its name first: what a crash leaves of it has none. After an error Keep

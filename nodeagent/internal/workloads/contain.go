@@ -53,15 +53,15 @@ func Connects(c *workload.Config, least confine.Level) *wire.Error {
 // Look has the manager look at what may have changed without its doing.
 func (m *Manager) Look() { m.call(func() { m.changed = true }) }
 
-// contain makes a run that of a container. Its control groups are made.
-func (m *Manager) contain(run *keep.Run, c workload.Config) error {
+// contain makes a run that of a container, of resources that are at paths. Its control groups are made.
+func (m *Manager) contain(run *keep.Run, c workload.Config, paths map[string]string) error {
 	if m.cfg.Containers == nil {
 		return errors.New("this node has no container runtime any more")
 	}
 	if err := Connects(&c, m.cfg.Confine.Least); err != nil { // the set may be of before the level
 		return errors.New(err.Message)
 	}
-	spec, err := m.spec(c)
+	spec, err := m.spec(c, paths)
 	if err != nil {
 		return err
 	}
@@ -84,8 +84,8 @@ func (m *Manager) contain(run *keep.Run, c workload.Config) error {
 // spec is what a container is made of by its configuration, whose start hook is the file of its image. Layers of items
 // lie below those of the image. Where signatures are demanded, the file says which layers may be there, and which
 // variables others may set: interpreters and loaders obey some, and run what is below an image.
-func (m *Manager) spec(c workload.Config) (s container.Spec, err error) {
-	data, err := durable.ReadFile(m.cfg.Resources.Look(c.Resources[workload.HookStart]).Path, workload.MaxImage)
+func (m *Manager) spec(c workload.Config, paths map[string]string) (s container.Spec, err error) {
+	data, err := durable.ReadFile(paths[workload.HookStart], workload.MaxImage)
 	if err != nil {
 		return s, fmt.Errorf("the configuration of its image: %w", err)
 	}
@@ -99,7 +99,7 @@ func (m *Manager) spec(c workload.Config) (s container.Spec, err error) {
 		if a.Unpack == nil {
 			continue
 		}
-		path := m.cfg.Resources.Look(a).Path
+		path := paths[name]
 		trees[a.Unpack.DiffID] = path
 		named := slices.Contains(image.Layers, a.Unpack.DiffID)
 		if m.cfg.Signed && !named {

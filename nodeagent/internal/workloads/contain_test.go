@@ -69,6 +69,10 @@ func (i images) Look(a workload.Artifact) Resource {
 	return r
 }
 
+func (i images) Use(_ context.Context, _ string, all map[string]workload.Artifact) (map[string]string, error) {
+	return pathsOf(i, all), nil
+}
+
 // imaged is a configuration of an image.
 func imaged(id string) workload.Config {
 	layer := func(name string) workload.Artifact {

@@ -55,23 +55,20 @@ func (m *Manager) link(dir string, c workload.Config) *wire.Error {
 	return storage(durable.SettleDir(dir))
 }
 
-// setRight has the links of a configuration lead to its resources, should what runs there, and may change its
-// directory, have led them elsewhere: else that would be started in their place. A dynamic resource may be another one
-// by now, but not a file that did not come from the store. What is not on the node keeps its link.
-func (m *Manager) setRight(dir string, c workload.Config) error {
-	for _, name := range slices.Sorted(maps.Keys(c.Resources)) {
-		a := c.Resources[name]
-		r := m.cfg.Resources.Look(a)
-		is := leadsTo(dir, name)
-		if r.State != "" || is == r.Path ||
-			a.Class == workload.DynamicResource && filepath.Dir(is) == filepath.Dir(r.Path) {
+// setRight has the links of a configuration lead to its resources, which are at paths, should what runs there, and may
+// change its directory, have led them elsewhere: else that would be started in their place. A dynamic resource may be
+// another one by now, but not a file that did not come from the store. What is not on the node keeps its link.
+func (m *Manager) setRight(dir string, c workload.Config, paths map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(paths)) {
+		path, is := paths[name], leadsTo(dir, name)
+		if is == path || c.Resources[name].Class == workload.DynamicResource && filepath.Dir(is) == filepath.Dir(path) {
 			continue
 		}
 		err := os.Remove(filepath.Join(dir, fresh))
 		if errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
-		if err = errors.Join(err, relink(dir, name, r.Path)); err != nil {
+		if err = errors.Join(err, relink(dir, name, path)); err != nil {
 			return err
 		}
 		m.cfg.Log.Warn("a link of a slot led elsewhere than to its resource, and is set right",

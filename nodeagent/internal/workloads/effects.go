@@ -104,28 +104,34 @@ func (m *Manager) perform(s *slot, e supervise.Effect) func() supervise.Event {
 // start has a run started, in its control group. One that the keeper knows is taken over.
 func (m *Manager) start(run keep.Run, e supervise.Run) supervise.Event {
 	var st keep.Status
+	get := func(k Keeper) (err error) {
+		st, err = k.Get(m.work, e.ID)
+		return err
+	}
+	if err := m.keeper("start "+e.ID, get, wire.CodeNotFound); !unknown(err) {
+		return m.answered(e.ID, st, err)
+	}
+	if m.lacks(e.Config) != nil {
+		return m.lost(e.ID) // with the machine: no verdict on it, and it is started when there is a runtime
+	}
+	if err := m.unsigned(e.Config); err != nil {
+		return m.refused(e.ID, err)
+	}
+	paths, err := m.cfg.Resources.Use(m.work, e.ID, e.Config.Resources) // takes time: it is nobody's turn meanwhile
+	if err != nil {
+		return m.refused(e.ID, err)
+	}
 	var refused error
-	lost := false
-	err := m.keeper("start "+e.ID, func(k Keeper) (err error) {
-		if st, err = k.Get(m.work, e.ID); !unknown(err) {
+	err = m.keeper("start "+e.ID, func(k Keeper) (err error) {
+		if err := get(k); !unknown(err) {
 			return err
 		}
-		if m.lacks(e.Config) != nil {
-			lost = true // with the machine: no verdict on it, and it is started when there is a runtime
-			return nil
-		}
-		if refused = m.unsigned(e.Config); refused != nil {
-			return nil
-		}
-		if refused = m.useTrees(e.ID, e.Config); refused != nil {
-			return nil
-		}
-		if refused = m.setRight(run.Dir, e.Config); refused != nil {
+		if refused = m.setRight(run.Dir, e.Config, paths); refused != nil {
 			refused = fmt.Errorf("the links to its resources: %w", refused)
 			return nil
 		}
 		run := run
-		run.Confine = m.confine(run.Dir, e.Config)
+		run.Confine = m.confine(run.Dir, e.Config, paths)
 		if e.Of != "" {
 			of, err := k.Get(m.work, e.Of)
 			if err != nil && !unknown(err) {
@@ -145,7 +151,7 @@ func (m *Manager) start(run keep.Run, e supervise.Run) supervise.Event {
 			return nil
 		}
 		if e.Config.Contained() && e.Hook == workload.HookStart {
-			if refused = m.contain(&run, e.Config); refused != nil {
+			if refused = m.contain(&run, e.Config, paths); refused != nil {
 				refused = fmt.Errorf("its container: %w", refused)
 				return nil
 			}
@@ -163,15 +169,19 @@ func (m *Manager) start(run keep.Run, e supervise.Run) supervise.Event {
 		}
 		return err
 	})
-	if err == nil && lost {
-		return m.lost(e.ID)
-	}
 	if err == nil && refused != nil {
-		return supervise.Ended{Run: e.ID,
-			Exit: wire.WorkloadExit{Code: -1, Text: wire.Plain(refused.Error(), wire.MaxText),
-				At: m.now().Wall.UTC().Truncate(time.Second)}}
+		return m.refused(e.ID, refused)
 	}
 	return m.answered(e.ID, st, err)
+}
+
+// refused is the end of a run that was not started; nil: the agent stops.
+func (m *Manager) refused(id string, why error) supervise.Event {
+	if m.work.Err() != nil {
+		return nil
+	}
+	return supervise.Ended{Run: id, Exit: wire.WorkloadExit{Code: -1, Text: wire.Plain(why.Error(), wire.MaxText),
+		At: m.now().Wall.UTC().Truncate(time.Second)}}
 }
 
 // unsigned says why no hook of a configuration may be started: it may be run by, or read, what no publisher has signed.
@@ -183,24 +193,6 @@ func (m *Manager) unsigned(c workload.Config) error {
 		}
 		if err != nil {
 			return fmt.Errorf("the resource %.64q: %s", name, err.Message)
-		}
-	}
-	return nil
-}
-
-// useTrees sees to it that the trees of a configuration are as they were made, for a run.
-func (m *Manager) useTrees(run string, c workload.Config) error {
-	looked := map[string]bool{} // trees: that of an item is the resource of each of its hooks
-	for _, name := range slices.Sorted(maps.Keys(c.Resources)) {
-		a := c.Resources[name]
-		if u := a.Unpack; u != nil {
-			if looked[u.DiffID] {
-				continue
-			}
-			looked[u.DiffID] = true
-		}
-		if err := m.cfg.Resources.Use(m.work, run, a); err != nil {
-			return fmt.Errorf("the resource %.64q: %w", name, err)
 		}
 	}
 	return nil
@@ -242,13 +234,13 @@ func (m *Manager) run(service string, e supervise.Run) keep.Run {
 	return r
 }
 
-// confine is what the hooks of a configuration may reach: its directory, its resources and what Config has. Resources
-// that are fetched again later lie beside those of now. Of the trees it has its own alone: parts of images are among
-// the others. One that is made again later it has only when it is started anew.
-func (m *Manager) confine(dir string, c workload.Config) *keep.Confine {
+// confine is what the hooks of a configuration may reach: its directory, its resources, which are at paths, and what
+// Config has. Resources that are fetched again later lie beside those of now. Of the trees it has its own alone: parts
+// of images are among the others. One that is made again later it has only when it is started anew.
+func (m *Manager) confine(dir string, c workload.Config, paths map[string]string) *keep.Confine {
 	own := confine.Room{Write: []string{dir}}
-	for _, a := range c.Resources {
-		path := m.cfg.Resources.Look(a).Path
+	for name, a := range c.Resources {
+		path := paths[name]
 		at := filepath.Dir(path)
 		if a.Unpack != nil {
 			own.Read = append(own.Read, path)

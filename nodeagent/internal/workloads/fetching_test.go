@@ -103,8 +103,11 @@ func sound(data []byte) http.HandlerFunc {
 // store is a fetch.Store as the manager wants it.
 type store struct{ *fetch.Store }
 
-func (store) Use(context.Context, string, workload.Artifact) error { return nil }
-func (store) Free(string)                                          {}
+func (store) Free(string) {}
+
+func (s store) Use(_ context.Context, _ string, all map[string]workload.Artifact) (map[string]string, error) {
+	return pathsOf(s, all), nil
+}
 
 func (store) Used(string, map[string]workload.Artifact) {}
 func (store) Outdated(string) string                    { return "" }

@@ -2,6 +2,7 @@ package workloads
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -32,27 +33,6 @@ func TestNoStartWithADamagedTree(t *testing.T) {
 	})
 }
 
-// A tree of which several resources are is looked at once for a hook: each look walks all of it.
-func TestOneLookAtATree(t *testing.T) {
-	w := newWorld(t)
-	m := w.agent()
-	defer m.end()
-	c := config("web", "one", "")
-	for _, name := range []string{"files", "hook_start", "hook_stop"} {
-		c.Resources[name] = workload.Artifact{UUID: "web/" + name, Unpack: &workload.Unpack{DiffID: "x", Size: 1}}
-	}
-	c.Resources["other"] = workload.Artifact{UUID: "other", Unpack: &workload.Unpack{DiffID: "y", Size: 1}}
-	if err := m.Manager.useTrees("run", c); err != nil {
-		t.Fatal(err)
-	}
-	w.lock(func() {
-		if w.looks["web/files"] != 1 || w.looks["web/hook_start"]+w.looks["web/hook_stop"] != 0 ||
-			w.looks["other"] != 1 {
-			t.Errorf("looked %v", w.looks)
-		}
-	})
-}
-
 // Who runs with a tree may list it, and reads no other one; of other resources what lies beside them, by its name.
 func TestRoomOfATree(t *testing.T) {
 	w := newWorld(t)
@@ -65,7 +45,11 @@ func TestRoomOfATree(t *testing.T) {
 	for _, a := range c.Resources {
 		w.lock(func() { w.wanted = append(w.wanted, a) })
 	}
-	room := m.Manager.confine("/slot", c).Room
+	paths, err := w.Use(t.Context(), "run", c.Resources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	room := m.Manager.confine("/slot", c, paths).Room
 	slices.Sort(room.Known)
 	if !slices.Contains(room.Read, "/store/copies/layers/ab/tree") ||
 		slices.Contains(room.Read, "/store/copies/web-data") ||
@@ -102,13 +86,65 @@ func (u *uses) Want(all []workload.Artifact) {
 	u.world.Want(all)
 }
 
-func (u *uses) Use(ctx context.Context, run string, a workload.Artifact) error {
+func (u *uses) Use(ctx context.Context, run string, all map[string]workload.Artifact) (map[string]string, error) {
 	u.lock(func() {
-		if a.Unpack != nil {
+		if all["layer"].Unpack != nil {
 			u.seen, u.used = u.seen+1, append(u.used, run)
 		}
 	})
-	return u.world.Use(ctx, run, a)
+	return u.world.Use(ctx, run, all)
+}
+
+// slow is a store of resources whose trees are being made.
+type slow struct {
+	*world
+	made chan struct{}
+}
+
+func (s *slow) Use(ctx context.Context, run string, all map[string]workload.Artifact) (map[string]string, error) {
+	if all["layer"].Unpack != nil {
+		select {
+		case <-s.made:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return s.world.Use(ctx, run, all)
+}
+
+// However many wait for their trees: another one is started, and stopped, meanwhile.
+func TestTreesHoldUpNobodyElse(t *testing.T) {
+	for _, end := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			s := &slow{w, make(chan struct{})}
+			w.fetches = s
+			a := w.agent()
+			want := map[string]string{}
+			var all []workload.Config
+			for i := range 2 * atOnce {
+				c := config(fmt.Sprint("web", i), "one", "")
+				c.Resources["layer"] = workload.Artifact{UUID: "layer", Unpack: &workload.Unpack{DiffID: "x", Size: 1}}
+				all, want[fmt.Sprint("web", i)] = append(all, c), "one"
+			}
+			a.Manager.Want(append(all, config("db", "one", "")))
+			settled(time.Minute)
+			if st := w.slot("db").State; st != wire.WorkloadRunning || len(w.running()) != 1 {
+				t.Errorf("it is %s, and there run %v", st, w.running())
+			}
+			a.Manager.Want(all)
+			settled(time.Minute)
+			if left := w.running(); len(left) != 0 {
+				t.Errorf("it has gone, and there run %v", left)
+			}
+			if !end {
+				close(s.made)
+				settled(time.Minute)
+				w.only(want)
+			}
+			a.end()
+		})
+	}
 }
 
 // A run has its tree from before it is started until it has ended, also after a restart of the agent: that says so
@@ -160,4 +196,17 @@ func TestRunsHaveTrees(t *testing.T) {
 		}
 		a.end()
 	})
+}
+
+// pathsOf says where resources are.
+func pathsOf(from interface {
+	Look(workload.Artifact) Resource
+}, all map[string]workload.Artifact) map[string]string {
+	paths := map[string]string{}
+	for name, a := range all {
+		if r := from.Look(a); r.State == "" {
+			paths[name] = r.Path
+		}
+	}
+	return paths
 }

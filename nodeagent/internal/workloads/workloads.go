@@ -57,9 +57,9 @@ type Resources interface {
 	Want(all []workload.Artifact)
 	Retry(all []workload.Artifact) // what failed is not waited for any longer
 	Look(a workload.Artifact) Resource
-	// Use sees to it that the tree of one that is unpacked is as it was made, and keeps it for a run that is to be
-	// started, until Free.
-	Use(ctx context.Context, run string, a workload.Artifact) error
+	// Use sees to it that the trees of those that are unpacked are as they were made, and keeps them for a run that is
+	// to be started, until Free. It returns where the resources are, by name, but for those that are not on the node.
+	Use(ctx context.Context, run string, all map[string]workload.Artifact) (paths map[string]string, err error)
 	Free(run string)
 	// Used says before the first Want that a run of before the agent was started has Used them.
 	Used(run string, all map[string]workload.Artifact)

@@ -47,7 +47,6 @@ type world struct {
 	missing map[string]bool   // uuids of resources that are not on the node
 	forged  map[string]bool   // uuids of resources that no publisher has signed
 	spoiled map[string]bool   // uuids of resources whose trees cannot be made whole
-	looks   map[string]int    // how often these were looked at, by uuid
 	// by run: the directory of a damaged tree that it has
 	outdated map[string]string
 	lenient  bool // nobody demands signatures
@@ -87,7 +86,7 @@ func newWorld(t testing.TB) *world {
 	return &world{t: t, dir: tempDir(t), store: map[string][]byte{}, runs: map[string]*process{},
 		changed: make(chan struct{}), ends: map[string]keep.Status{},
 		output:  map[string]string{},
-		missing: map[string]bool{}, forged: map[string]bool{}, spoiled: map[string]bool{}, looks: map[string]int{},
+		missing: map[string]bool{}, forged: map[string]bool{}, spoiled: map[string]bool{},
 		groups: map[string]bool{}, limits: map[string]map[string]string{},
 		updates: make(chan struct{}, 1), refuse: map[string]*wire.Error{}, hold: map[string]chan struct{}{}}
 }
@@ -235,14 +234,14 @@ func (w *world) Outdated(run string) (dir string) {
 	return dir
 }
 
-func (w *world) Use(_ context.Context, _ string, a workload.Artifact) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.looks[a.UUID]++
-	if w.spoiled[a.UUID] {
-		return errTrouble
+func (w *world) Use(_ context.Context, _ string, all map[string]workload.Artifact) (map[string]string, error) {
+	for name, a := range all {
+		bad := false
+		if w.lock(func() { bad = w.spoiled[a.UUID] }); bad {
+			return nil, fmt.Errorf("the resource %q: %w", name, errTrouble)
+		}
 	}
-	return nil
+	return pathsOf(w, all), nil
 }
 
 func (w *world) Updates() <-chan struct{} { return w.updates }
