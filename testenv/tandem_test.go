@@ -19,23 +19,20 @@ import (
 // operators is the operator's program. It runs where operators work, also where no controller does.
 const operators = root + "controller/cmd/tandem"
 
-// systems are those that it is for.
-var systems = []string{"linux", "darwin", "freebsd", "windows"}
-
 type file struct {
 	ImportPath, Dir string
 	Standard        bool
 	GoFiles         []string
 }
 
-// linkedIn are the packages in the operator's program on a system.
-func linkedIn(t *testing.T, system string) (all []file) {
+// linksOf returns the packages in the operator's program.
+func linksOf(t *testing.T) (all []file) {
 	t.Helper()
 	list := exec.Command("go", "list", "-deps", "-json=ImportPath,Dir,Standard,GoFiles", operators)
-	list.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system)
+	list.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := list.Output()
 	if err != nil {
-		t.Fatalf("go list for %s: %v", system, err)
+		t.Fatalf("go list: %v", err)
 	}
 	for d := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p file
@@ -58,7 +55,7 @@ func TestTandemLinksNoServer(t *testing.T) {
 	servers := []string{root + "broker/", root + "shared/link", root + "shared/boltfile", root + "shared/door",
 		"go.etcd.io/bbolt", "github.com/mochi-mqtt/", "github.com/eclipse/paho"}
 	seen := false
-	for _, p := range linkedIn(t, "linux") {
+	for _, p := range linksOf(t) {
 		if p.Standard {
 			continue
 		}
@@ -121,13 +118,12 @@ func TestListens(t *testing.T) {
 	}
 }
 
-// tandem is whole on each of its systems: everything in it compiles. make ship-check links it, for more machines.
-func TestTandemIsForItsSystems(t *testing.T) {
-	for _, system := range systems {
-		vet := exec.Command("go", "vet", operators)
-		vet.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system)
-		if out, err := vet.CombinedOutput(); err != nil {
-			t.Errorf("%s: %v\n%s", system, err, out)
-		}
+// tandem is whole on Windows, which differs most from what make vet looks at: everything in it compiles. make ship-check
+// links it for all its systems.
+func TestTandemIsForWindows(t *testing.T) {
+	vet := exec.Command("go", "vet", operators)
+	vet.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=windows")
+	if out, err := vet.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
