@@ -13,11 +13,12 @@ import (
 	"tandem.internal/nodeagent/internal/slot"
 )
 
-// The test binary is tandem-node, too: where this variable is set.
+// The test binary is tandem-node, too: where this variable is set, and where an agent in a test starts its own program
+// with a verb. Else that would run the tests.
 const asNode = "TEST_BINARY_IS_TANDEM_NODE"
 
 func init() {
-	if os.Getenv(asNode) != "" {
+	if os.Getenv(asNode) != "" || len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
 		Main(Extras{})
 	}
 }
