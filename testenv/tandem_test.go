@@ -118,8 +118,8 @@ func TestListens(t *testing.T) {
 	}
 }
 
-// tandem is whole on Windows, which differs most from what make vet looks at: everything in it compiles. make ship-check
-// links it for all its systems.
+// tandem is whole on Windows, which differs most from what make vet looks at: everything in it compiles. make
+// ship-check links it for all its systems.
 func TestTandemIsForWindows(t *testing.T) {
 	vet := exec.Command("go", "vet", operators)
 	vet.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=windows")

@@ -39,7 +39,7 @@ func (s *Store) Outdated(run string) string { return s.trees.Old(run) }
 // unpacked.
 func (s *Store) Use(ctx context.Context, run string, all map[string]workload.Artifact) (map[string]string, error) {
 	paths := map[string]string{}
-	trees := map[string]string{} // where they are, by diff ID and archive: that of an item is the resource of many hooks
+	trees := map[string]string{} // by diff ID and archive: that of an item is the resource of many hooks
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		a := all[name]
 		if a.Unpack == nil {
