@@ -40,6 +40,7 @@ type nodeState struct {
 	partsAt   time.Duration  // they are looked at again: people may work on them by hand
 	view      health.Updates // that health knows
 	slot      string         // that the launcher has started
+	factory   string         // version of the installed program, where another one runs
 	launched  bool           // by the launcher: a restart starts what the slots say
 	unacked   uint64         // newest start that was reported in an event and is not yet marked as reported; 0: none
 	monitor   *monitor.Monitor
@@ -84,6 +85,7 @@ func (a *Agent) openNode(dir string) error {
 		a.log.Warn("commands at the node do not know the publishers' keys", zap.Error(err))
 	}
 	n.slot, _ = a.deps.LookupEnv(slot.EnvSlot)
+	n.factory, _ = a.deps.LookupEnv(slot.EnvFactory)
 	n.launched = n.slot != ""
 	if err := a.openParts(dir); err != nil {
 		return err

@@ -16,8 +16,8 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// slotsOf is what health wants to know of the slots.
-func slotsOf(st slot.Status) health.Slots {
+// slotsOf is what health wants to know of the slots. factory is the version of the installed program; "": not known.
+func slotsOf(st slot.Status, factory string) health.Slots {
 	out := health.Slots{Current: string(st.Running), Used: true}
 	for _, s := range st.Slots {
 		h := wire.HealthSlot{ID: string(s.Slot), State: wire.SlotState(s.State), Version: s.Version}
@@ -25,8 +25,11 @@ func slotsOf(st slot.Status) health.Slots {
 			h.Hash = s.Hash
 		}
 		h.Verified = s.Hash != "" || s.Slot == record.Factory
-		if s.Slot == record.Factory && s.Slot == st.Running {
-			h.Version = settings.Version
+		if s.Slot == record.Factory {
+			h.Version = factory
+			if s.Slot == st.Running {
+				h.Version = settings.Version
+			}
 		}
 		out.List = append(out.List, h)
 		if s.State == record.Active {
@@ -57,7 +60,7 @@ func (a *Agent) lookAtSlots() {
 	}
 	var slots health.Slots // not launched: a restart starts the same again
 	if n.launched {
-		slots = slotsOf(st)
+		slots = slotsOf(st, n.factory)
 	}
 	n.view = a.viewParts()
 	slots.Updates = n.view

@@ -40,7 +40,7 @@ left; where the agent's settings name publishers' keys, only what their owners h
 replaces itself by the agent, so the process stays the same; it restarts nothing, the service manager
 does. Without slots, or when no disk can be written, it starts this very binary.
 The agent finds TANDEM_SLOT, TANDEM_SLOT_DIR, TANDEM_SLOT_TRIAL, TANDEM_SLOT_TRIES,
-TANDEM_BOOT_REASON, TANDEM_BOOT_NOTE and TANDEM_BOOT_RESTARTS in its environment.
+TANDEM_SLOT_FACTORY, TANDEM_BOOT_REASON, TANDEM_BOOT_NOTE and TANDEM_BOOT_RESTARTS in its environment.
 
 Example:
   tandem-node launch --state-dir /var/lib/tandem-node -- --config /etc/tandem/node.yaml
@@ -112,7 +112,7 @@ func start(stateDir string, args []string, say func(string)) (err error) {
 		if l.Note != "" {
 			say(l.Note)
 		}
-		why = become(l.Path, args, l.Env())
+		why = become(l.Path, args, append(l.Env(), slot.EnvFactory+"="+settings.Version))
 		say(fmt.Sprintf("slot %s: %v", l.Slot, why))
 	}
 }

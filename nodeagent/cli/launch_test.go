@@ -187,7 +187,7 @@ func TestLaunchOfWhatDoesNotExecute(t *testing.T) {
 		!strings.Contains(errs, "it cannot be started: execute ") {
 		t.Errorf("%d %q %q", status, out, errs)
 	}
-	n.must("a        unused  1.0             failed", "slot", "status")
+	n.must("a        unused  1.0                   failed", "slot", "status")
 }
 
 func TestSlotErrors(t *testing.T) {

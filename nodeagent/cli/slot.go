@@ -109,6 +109,7 @@ const slotUsage = `Usage: tandem-node slot stage FILE [--version V] [--hash H] [
        tandem-node slot commit
        tandem-node slot rollback [--why TEXT]
        tandem-node slot clear [--version V]
+       tandem-node slot adopt|upgrade
        tandem-node slot stage|try|approve|commit|rollback|clear --component NAME ...
 
 Works on the A/B slots of this node by hand, also while the agent runs. stage writes a binary to the
@@ -126,6 +127,9 @@ until it or a newer version is committed. clear forgets what has failed; status 
 If the agent was started with publishers' keys, what is staged needs a signature of this version by
 one of their owners: FILE.minisig, or what --signature names. Agent and launcher verify it again.
 
+A package calls adopt before it replaces this program, which keeps it in a slot as the way back, and
+upgrade afterwards: the new one is staged and tried, if it is newer than what is in force.
+
 With --component all of it is about another part of the node, which the agent updates by a program of
 its own. The agent sees within seconds what is wanted, and does it if it runs; status tells what became
 of it.
@@ -135,10 +139,19 @@ Example:
   tandem-node slot stage ./os-7.raucb --component os --version 7 && tandem-node slot try --component os
 `
 
-var slotVerbs = []string{"stage", "try", "status", "approve", "commit", "rollback", "clear"}
+var slotVerbs = []string{"stage", "try", "status", "approve", "commit", "rollback", "clear", "adopt", "upgrade"}
 
 // Usage opens the help of tandem-node slot.
 func (*slotConfig) Usage() string { return slotUsage }
+
+// wantVersion renames the flag --version, which is every program's own.
+func wantVersion(args []string) {
+	for i, a := range args {
+		if a == "--version" || strings.HasPrefix(a, "--version=") {
+			args[i] = "--want-" + strings.TrimPrefix(a, "--")
+		}
+	}
+}
 
 // slotCommand runs one tandem-node slot command.
 func slotCommand(ctx context.Context, args []string, stdout io.Writer, fail func(int, error) int) int {
@@ -149,14 +162,14 @@ func slotCommand(ctx context.Context, args []string, stdout io.Writer, fail func
 	var (
 		cfg   settings.Config
 		base  *slotConfig
-		most  int // arguments
-		least int
 		stage stageConfig
 		try   tryConfig
 		back  rollbackConfig
 		clean clearConfig
 		plain slotConfig
+		file  string // that is to be staged
 	)
+	least, most := 0, 0 // arguments
 	switch verb {
 	case "stage":
 		cfg, base, least, most = &stage, &stage.slotConfig, 1, 1
@@ -166,6 +179,8 @@ func slotCommand(ctx context.Context, args []string, stdout io.Writer, fail func
 		cfg, base = &back, &back.slotConfig
 	case "clear":
 		cfg, base = &clean, &clean.slotConfig
+	case "adopt", "upgrade":
+		cfg, base, file = &stage, &stage.slotConfig, "/proc/self/exe"
 	case "status", "commit", "approve":
 		cfg, base = &plain, &plain
 	case "help", "--help", "-h":
@@ -174,11 +189,7 @@ func slotCommand(ctx context.Context, args []string, stdout io.Writer, fail func
 		return fail(exitUsage, settings.Unexpected([]string{verb}, slotVerbs))
 	}
 	if verb == "stage" || verb == "try" || verb == "clear" {
-		for i, a := range args {
-			if a == "--version" || strings.HasPrefix(a, "--version=") {
-				args[i] = "--want-" + strings.TrimPrefix(a, "--")
-			}
-		}
+		wantVersion(args)
 	}
 	rest, err := settings.Load("tandem-node slot "+verb, cfg, args, stateDirOnly, stdout)
 	if errors.Is(err, settings.ErrPrinted) {
@@ -186,19 +197,19 @@ func slotCommand(ctx context.Context, args []string, stdout io.Writer, fail func
 	}
 	if err == nil && len(rest) < least {
 		err = fmt.Errorf("slot %s needs the name of a file; --help shows the usage", verb)
-	}
-	if err == nil {
+	} else if err == nil {
 		err = settings.Unexpected(rest[min(most, len(rest)):], nil)
 	}
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	s, from, err := openSlots(base.StateDir, strings.Join(rest[:least], ""), stage.Signature)
-	if err != nil {
-		return fail(exitError, err)
+	file += strings.Join(rest[:least], "")
+	s, from, err := openSlots(base.StateDir, file, stage.Signature)
+	var on target
+	if err == nil {
+		defer from.close()
+		on, err = openTarget(s, *base, printer{stdout, base.JSON})
 	}
-	defer from.close()
-	on, err := openTarget(s, *base, printer{stdout, base.JSON})
 	if err == nil {
 		switch verb {
 		case "stage":
@@ -207,6 +218,11 @@ func slotCommand(ctx context.Context, args []string, stdout io.Writer, fail func
 			err = on.try(rest, try)
 		case "status":
 			err = on.status()
+		case "adopt", "upgrade":
+			a, is := on.(agentTarget)
+			if err = settings.Unexpected([]string{base.Component}, nil); is {
+				err = a.packaged(ctx, verb, from, stage)
+			}
 		case "clear":
 			err = on.clear(clean.Version)
 		default:

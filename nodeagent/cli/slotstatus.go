@@ -8,6 +8,7 @@ import (
 
 	"tandem.internal/nodeagent/internal/slot"
 	"tandem.internal/nodeagent/internal/slot/record"
+	"tandem.internal/shared/settings"
 	"tandem.internal/shared/wire"
 )
 
@@ -134,7 +135,7 @@ func saySlots(st slot.Status, out printer) (err error) {
 	for _, x := range st.Slots {
 		version, verdict := x.Version, string(x.Verdict)
 		if x.Slot == record.Factory {
-			version = "(as installed)"
+			version = settings.Version + " (as installed)"
 		} else if version == "" {
 			version = "-"
 		} else if verdict == "" {

@@ -16,6 +16,7 @@ const (
 	EnvDir     = "TANDEM_SLOT_DIR"      // the slot directory, absolute
 	EnvTrial   = "TANDEM_SLOT_TRIAL"    // 1 if the slot is on trial, else 0
 	EnvTries   = "TANDEM_SLOT_TRIES"    // starts of the trial that are left
+	EnvFactory = "TANDEM_SLOT_FACTORY"  // version of the installed binary
 	EnvReason  = "TANDEM_BOOT_REASON"   // why the run before ended
 	EnvNote    = "TANDEM_BOOT_NOTE"     // why this slot, if it is not the one that was to be expected
 	EnvRestart = "TANDEM_BOOT_RESTARTS" // the restart counter

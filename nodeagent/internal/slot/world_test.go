@@ -203,6 +203,18 @@ func (w *world) run(o op) (dead bool, err error) {
 	return false, o.do(w)
 }
 
+// opAdopt puts what is staged in force as the installed program.
+func opAdopt(content string) op {
+	return op{"adopt " + content, func(w *world) error {
+		for _, id := range record.Writable {
+			if w.content(id) == content {
+				return w.store().Adopt(id)
+			}
+		}
+		return errors.New("it is not staged")
+	}}
+}
+
 // story is a life with everything in it, from the first start on.
 func story() []op {
 	return []op{
@@ -217,6 +229,9 @@ func story() []op {
 		opStage("v7"), opArm("v7", 2), opBoot("v7"), opCommit(), opBoot("v7"),
 		opRollback(), opBoot("v3"), opPlanned(), opBoot("v3"), // an operator goes back
 		opRollback(), opBoot("factory"), opStage("v8"), opArm("v8", 1), opBoot("v8"), opCommit(), opBoot("v8"),
+		// the installed program is in force once more, and is replaced by a package
+		opRollback(), opBoot("factory"), opStage("v9"), opAdopt("v9"), opBoot("v9"), opStage("v10"), opArm("v10", 1),
+		opBoot("v10"), opBoot("v9"),
 	}
 }
 

@@ -130,6 +130,25 @@ func (r Record) Commit(running ID) (Record, error) {
 	return r.noTrial(), nil
 }
 
+// Adopt puts what is staged in a slot in force without a trial: it is the installed binary, which has been in force
+// until now and is about to be replaced. So there is a way back from what comes. To do it again has no effect.
+func (r Record) Adopt(id ID) (Record, error) {
+	switch {
+	case r.Good == id:
+		return r, nil
+	case r.Trying != None:
+		return r, ErrTrial
+	case r.Good != Factory || id == Factory || !r.Slot(id).Exists():
+		return r, ErrEmpty
+	}
+	s := r.Slot(id)
+	s.Verdict, s.Committed = Good, r.Seq+1
+	r = r.with(id, s)
+	r.Previous, r.Good = Factory, id
+	r.Why = "it was installed before an upgrade"
+	return r, nil
+}
+
 // Approve notes that somebody at the node approves of the slot that runs on trial.
 func (r Record) Approve(by string) (Record, error) {
 	switch name := r.Trial(); {

@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"context"
+	"io"
+
+	"tandem.internal/nodeagent/internal/slot/record"
+	"tandem.internal/shared/publisher"
+	"tandem.internal/shared/settings"
+)
+
+// packaged does what a package asks for that upgrades the installed program, which this is: adopt before it is
+// replaced, and upgrade after that. Adopt keeps it in force in a slot, as the way back, unless a slot is in force
+// anyway. Upgrade has it tried in a slot, if it is newer than what is in force.
+func (a agentTarget) packaged(ctx context.Context, verb string, from source, cfg stageConfig) error {
+	st, err := a.Status()
+	if err != nil {
+		return err
+	}
+	if st.Trying != record.None {
+		return record.ErrTrial
+	}
+	id, version := active(st), ""
+	for _, x := range st.Slots {
+		if x.Slot == id {
+			version = x.Version
+		}
+	}
+	adopts := verb == "adopt"
+	if adopts != (id == record.Factory) || !adopts && publisher.BelowFloor(version, settings.Version) == nil {
+		return a.out.say(st, "slot %s stays in force", id)
+	}
+	quiet := a
+	quiet.out.w = io.Discard
+	cfg.Force = adopts // it runs
+	if err := quiet.stage(ctx, from, cfg); err != nil {
+		return err
+	}
+	if !adopts {
+		return a.try(nil, tryConfig{Tries: 3})
+	}
+	if st, err = a.Status(); err != nil {
+		return err
+	}
+	for _, x := range st.Slots {
+		if x.State == record.Updating && x.Hash != "" {
+			if err := a.Adopt(x.Slot); err != nil {
+				return err
+			}
+			return a.out.say(st, "version %s is in force in slot %s, as the way back", x.Version, x.Slot)
+		}
+	}
+	return record.ErrEmpty
+}
