@@ -23,6 +23,7 @@ var installed = map[string][]string{
 	"tandem-controller": {"/etc/tandem/controller.yaml", "/usr/lib/systemd/system/tandem-controller.service",
 		"/usr/lib/sysusers.d/tandem-controller.conf", "/usr/share/man/man8/tandem-controller.8.gz"},
 	"tandem-node": {"/etc/tandem/node.yaml", "/usr/lib/systemd/system/tandem-node.service",
+		"/usr/lib/systemd/system/tandem-node.service.d/package.conf", "/usr/lib/tandem-node/launcher",
 		"/usr/lib/systemd/system/tandem-node.path", "/usr/lib/systemd/system/tandem-workloads.service",
 		"/usr/lib/systemd/system/tandem-keeper.service", "/usr/lib/systemd/system/tandem-reboot.service",
 		"/usr/lib/systemd/system/tandem-reboot.path", "/usr/lib/sysusers.d/tandem-node.conf",
@@ -153,7 +154,7 @@ func contentsOfDeb(t *testing.T, dir string) {
 			path := strings.TrimPrefix(f[5], ".")
 			want := map[bool]string{true: "-rw-r--r--", false: "drwxr-xr-x"}[!strings.HasSuffix(path, "/")]
 			switch {
-			case strings.HasPrefix(path, "/usr/bin/t"):
+			case strings.HasPrefix(path, "/usr/bin/t"), path == "/usr/lib/tandem-node/launcher":
 				want = "-rwxr-xr-x"
 			case strings.HasSuffix(path, ".yaml"):
 				want = "-rw-------"
