@@ -16,6 +16,7 @@ import (
 
 	"tandem.internal/broker/server"
 	"tandem.internal/controller/internal/api"
+	"tandem.internal/controller/internal/backup"
 	"tandem.internal/controller/internal/clock"
 	"tandem.internal/controller/internal/distribute"
 	"tandem.internal/controller/internal/fleet"
@@ -98,6 +99,9 @@ func New(cfg Config, deps Deps) (a *App, err error) {
 	if err := stateDir(cfg.StateDir); err != nil {
 		return nil, err
 	}
+	if err := backup.Check(cfg.StateDir); err != nil {
+		return nil, fmt.Errorf("--state-dir: %w", err)
+	}
 	journalPath := filepath.Join(cfg.StateDir, "journal.db")
 	keys, err := openKeyring(cfg.StateDir, journalPath, deps.Steps)
 	if err != nil {
@@ -149,7 +153,8 @@ func (a *App) coreConfig(deps Deps, journalPath string, keys *keyring, external 
 		Rebalance: a.cfg.Rebalance, Jitter: a.cfg.ReportJitter, StopMaintenance: a.cfg.StopMaintenance,
 		KeepRecords: a.cfg.KeepRecords, Artefacts: a.cfg.artefactStore(),
 		Revoked: filepath.Join(a.cfg.StateDir, revoked.FileName),
-		Broker:  view.Broker{Embedded: !external, Address: a.cfg.Broker},
+		Backup:  a.cfg.backup, BackupTo: a.cfg.BackupTo,
+		Broker: view.Broker{Embedded: !external, Address: a.cfg.Broker},
 		Open: func() (*journal.Journal, error) {
 			opt := journal.Options{Now: deps.Now, Log: deps.Log, NewEpoch: newEpoch, Faults: deps.JournalFaults}
 			newEpoch = false // it is opened again after a failure

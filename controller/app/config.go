@@ -65,6 +65,8 @@ type Config struct {
 
 	StopMaintenance time.Duration `name:"stop-maintenance" default:"0s"`
 
+	BackupTo []string `name:"backup-to"`
+
 	ArtefactQuota uint64        `name:"artefact-quota" default:"4294967296"`
 	ArtefactFree  uint64        `name:"artefact-keep-free" default:"268435456"`
 	ArtefactKeep  time.Duration `name:"artefact-keep" default:"720h"`
@@ -137,6 +139,8 @@ func (*Config) Help() map[string]string {
 			"it is cut off",
 		"stop-maintenance": "a stop in good order tells the nodes that the controller is away on purpose for this " +
 			"long, at most 24h: they do not reboot or roll back for want of contact meanwhile",
+		"backup-to": "public keys of age, age1…, for whom backups of the unit are encrypted (tandem backup create) if " +
+			"none is named, and always if the backup is asked for over the network",
 		"artefact-quota": "bytes of all artefacts, those included that are being uploaded; 0: there is no store of " +
 			"artefacts",
 		"artefact-keep-free": "bytes that artefacts leave free on the disk",
@@ -154,10 +158,11 @@ func (*Config) Usage() string {
 	return `Usage: tandem-controller [flags]
        tandem-controller journal verify|compact|export FILE
        tandem-controller journal backup FILE COPY
+       tandem-controller backup verify|restore|create FILE
 
 Keeps every node of one unit on the configuration it should have. Runs on the gateway node; by
-default with a broker of its own inside. Operate it with the command tandem. "journal" works on the
-file of a journal while no controller runs on it; each verb has --help.
+default with a broker of its own inside. Operate it with the command tandem. "journal" and "backup" work
+on files while no controller runs on them; each verb has --help.
 
 Example:
   tandem-controller --unit line4 --state-dir ./state --socket ./state/control.sock --listen-tls :8883

@@ -1,6 +1,9 @@
 package settings
 
-import "strings"
+import (
+	"reflect"
+	"strings"
+)
 
 // help returns the text of --help.
 func help(program string, cfg Config, fields []*field) string {
@@ -96,4 +99,19 @@ func effective(program, file string, fields []*field) string {
 		b.WriteString(f.name + ": " + masked(value) + "  # " + f.source + "\n")
 	}
 	return b.String()
+}
+
+// Text returns a settings file with those settings of cfg, a pointer to a struct as Load takes it, that are not at their
+// defaults. Secrets are in it, in clear.
+func Text(cfg any) []byte {
+	now := reflect.New(reflect.TypeOf(cfg).Elem()).Elem()
+	fields := collect(now, nil)
+	now.Set(reflect.ValueOf(cfg).Elem())
+	var b strings.Builder
+	for _, f := range fields {
+		if value := render(f.ptr); value != f.def {
+			b.WriteString(f.name + ": " + value + "\n")
+		}
+	}
+	return []byte(b.String())
 }

@@ -131,6 +131,9 @@ func (c requester) Who() string {
 // OnlyViews reports whether the caller's token has the role view.
 func (c requester) OnlyViews() bool { return c.bearer != nil && c.bearer.Role == op.View }
 
+// IsLocal reports whether the caller has come by the unix socket.
+func (c requester) IsLocal() bool { return c.bearer == nil }
+
 // Via is the door. Who claims a name on the unix socket is taken for the program tandem; over TCP nothing tells it from
 // others.
 func (c requester) Via() string {

@@ -84,11 +84,16 @@ func WatchNodes(see func(context.Context) (op.Nodes, error)) Operation {
 
 // File answers with what fill writes. Name is what a browser calls it; "": it shows it.
 func File[Line any](o op.Op[op.None, Line], name string, fill func(context.Context, io.Writer) error) Operation {
-	return serve(o, func(a *API, w http.ResponseWriter, r *http.Request, _ op.None) error {
+	return FileOf(o, name, func(ctx context.Context, _ op.None, w io.Writer) error { return fill(ctx, w) })
+}
+
+// FileOf is File for an operation that takes something.
+func FileOf[In, Line any](o op.Op[In, Line], name string, fill func(context.Context, In, io.Writer) error) Operation {
+	return serve(o, func(a *API, w http.ResponseWriter, r *http.Request, in In) error {
 		if name != "" {
 			w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
 		}
-		return a.download(w, r, o.Type, fill)
+		return a.download(w, r, o.Type, func(ctx context.Context, w io.Writer) error { return fill(ctx, in, w) })
 	})
 }
 

@@ -65,7 +65,7 @@ var roles = map[tokens.Role][]string{
 	tokens.Admin: {
 		"POST /v1/nodes/{node}/enroll", "POST /v1/nodes/{node}/revoke", "POST /v1/nodes/forget",
 		"POST /v1/identities/certify", "POST /v1/identities/revoke",
-		"GET /v1/journal/export", "GET /v1/journal/backup", "GET /v1/tokens", "POST /v1/tokens",
+		"GET /v1/journal/export", "GET /v1/journal/backup", "GET /v1/backup", "GET /v1/tokens", "POST /v1/tokens",
 		"POST /v1/tokens/{token}/revoke",
 		"POST /v1/keys/rotate", "POST /v1/keys/retire", "POST /v1/ca/rotate", "POST /v1/ca/retire",
 		"POST /v1/ca/import",

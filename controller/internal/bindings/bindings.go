@@ -36,6 +36,7 @@ func (b Core) Operations() []api.Operation {
 		api.Ask(op.VerifyJournal, c.Verify),
 		api.File(op.ExportJournal, "", c.Export),
 		api.File(op.BackupJournal, "journal.db", c.Backup),
+		api.FileOf(op.BackupUnit, "tandem.backup", c.BackupUnit),
 
 		api.Bind(op.SetHealthSettings, c.SetHealth),
 		api.Bind(op.UnsetHealthSettings, c.UnsetHealth),

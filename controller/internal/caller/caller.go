@@ -18,6 +18,15 @@ func OnlyViews(ctx context.Context) bool {
 	return ok && v.OnlyViews()
 }
 
+// Local is a Caller who may come by the unix socket.
+type Local interface{ IsLocal() bool }
+
+// IsLocal reports whether who asks has come by the unix socket, so that its file mode, and no token, let them in.
+func IsLocal(ctx context.Context) bool {
+	l, ok := From(ctx).(Local)
+	return ok && l.IsLocal()
+}
+
 type key struct{}
 
 // With returns a context in which c asks.

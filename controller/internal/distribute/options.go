@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"tandem.internal/controller/internal/artefact/store"
+	"tandem.internal/controller/internal/backup"
 	"tandem.internal/controller/internal/clock"
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
@@ -29,7 +30,11 @@ type Config struct {
 	Signer  *seal.Signer  // of the unit's first key; nil: that was retired, or lost
 	Keyring Keyring       // of all keys; nil: there is only Signer
 	NewKey  bool          // if the key that signs is lost, go on with another
-	Inbox   bool          // take submissions from MQTT
+	// Backup says what a backup of the unit is made of, but for the moment and what the caller chooses; nil: there is
+	// none. BackupTo are the public keys of age for which it is if the caller names none.
+	Backup   func() backup.Config
+	BackupTo []string
+	Inbox    bool // take submissions from MQTT
 	// Desired: what runs is decided of items and subjects, and not submitted.
 	Desired bool
 	// Rebalance: with Desired, services leave nodes that are overloaded.

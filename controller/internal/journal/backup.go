@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -14,30 +15,77 @@ import (
 	"tandem.internal/shared/durable"
 )
 
-// Backup writes a consistent copy of the journal, a file that Open takes, while records go on
-// being appended. Whoever opens the copy for writing gets a higher epoch, because the original
-// may have used the following sequence numbers meanwhile. A slow w only costs file size. A
-// read-only journal has no way to mark its copy: ErrReadOnly, use BackupFile.
-func (j *Journal) Backup(w io.Writer) (err error) {
+// Snapshot is a consistent copy of a journal, which is read while records go on being appended. Whoever opens the copy
+// for writing gets a higher epoch, because the original may have used the following sequence numbers meanwhile. A slow
+// reader only costs file size. One goroutine uses it, and closes it.
+type Snapshot struct {
+	Epoch uint64
+	Seq   uint64 // of the newest record, 0 for an empty journal
+	Hash  Hash   // that record's, which stands for the whole chain
+	Size  int64  // bytes of the copy
+
+	tx *bbolt.Tx
+}
+
+// Snapshot begins a copy. That of a read-only journal has no mark: whoever restores it has to raise its epoch
+// (Options.NewEpoch).
+func (j *Journal) Snapshot() (*Snapshot, error) {
+	if j.closed.Load() {
+		return nil, errClosed()
+	}
 	// The mark is in the file only while the copy's transaction begins. Crash in between: the
 	// next Open raises the epoch without need, which only costs the nodes a look.
 	mark := func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(keyCopy, []byte{1}) }
-	if err := j.update(mark, nil); err != nil {
-		return err
+	unmark := func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Delete(keyCopy) }
+	if !j.readOnly {
+		if err := j.update(mark, nil); err != nil {
+			return nil, err
+		}
 	}
 	tx, err := j.db.Begin(false)
-	unmark := func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Delete(keyCopy) }
-	if err := errors.Join(err, j.update(unmark, nil)); err != nil {
+	if !j.readOnly {
+		err = errors.Join(err, j.update(unmark, nil))
+	}
+	if err != nil {
 		if tx != nil {
 			err = errors.Join(err, tx.Rollback())
 		}
+		return nil, err
+	}
+	s := &Snapshot{Size: tx.Size(), tx: tx}
+	meta := tx.Bucket(bucketMeta)
+	epoch := meta.Get(keyEpoch)
+	head, ok := parseMark(meta.Get(keyHead))
+	if len(epoch) != 8 || !ok {
+		return nil, errors.Join(j.Damaged("its head or its epoch is missing"), s.Close())
+	}
+	s.Epoch, s.Seq, s.Hash = binary.BigEndian.Uint64(epoch), head.seq, head.hash
+	return s, nil
+}
+
+// WriteTo writes the copy, a file that Open takes, of Size bytes.
+func (s *Snapshot) WriteTo(w io.Writer) (int64, error) {
+	n, err := s.tx.WriteTo(w)
+	if err != nil {
+		err = fmt.Errorf("backup: %w", err)
+	}
+	return n, err
+}
+
+// Close ends the copy.
+func (s *Snapshot) Close() error { return s.tx.Rollback() }
+
+// Backup writes a Snapshot. A read-only journal has no way to mark its copy: ErrReadOnly, use BackupFile.
+func (j *Journal) Backup(w io.Writer) error {
+	if j.readOnly {
+		return j.writable()
+	}
+	s, err := j.Snapshot()
+	if err != nil {
 		return err
 	}
-	_, err = tx.WriteTo(w)
-	if err = errors.Join(err, tx.Rollback()); err != nil {
-		return fmt.Errorf("backup: %w", err)
-	}
-	return nil
+	_, err = s.WriteTo(w)
+	return errors.Join(err, s.Close())
 }
 
 // BackupFile is Backup into a file (mode 0600) that appears under its name whole and durable, or

@@ -103,7 +103,19 @@ var (
 		Form: File, Type: "application/octet-stream",
 		About: "Sends a consistent copy of the journal's file.",
 	})
+	BackupUnit = define(Op[BackupIn, None]{
+		Name: "backup.create", Route: "GET /v1/backup", Role: Admin, Form: File, Type: "application/age-encrypted",
+		About: "Sends a backup of the unit, encrypted: journal, keys, CAs, tokens, settings, artefacts. The journal " +
+			"names who asked for it, and for whom it is.",
+	})
 )
+
+// BackupIn says for whom a backup is encrypted, and what is left out.
+type BackupIn struct {
+	To []string `query:"to" json:"-"` // public keys of age, age1…, by the unix socket only; the setting backup-to if left out
+
+	WithoutArtefacts bool `query:"withoutArtefacts" json:"-"` // leave the artefacts out
+}
 
 // UnitStatusIn says how much is shown.
 type UnitStatusIn struct {

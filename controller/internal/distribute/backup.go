@@ -1,0 +1,72 @@
+package distribute
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+
+	"filippo.io/age"
+
+	"tandem.internal/controller/internal/backup"
+	"tandem.internal/controller/internal/caller"
+	"tandem.internal/controller/internal/op"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
+)
+
+// BackupUnit writes a backup of everything that the unit is brought back from, encrypted. Whom it is for is in the
+// journal before the first byte is out.
+func (c *Core) BackupUnit(ctx context.Context, in op.BackupIn, w io.Writer) (err error) {
+	if c.cfg.Backup == nil {
+		return wire.New(wire.CodeNotSupported, "", "this controller makes no backups")
+	}
+	names, to, err := c.backupFor(ctx, in.To)
+	if err != nil {
+		return err
+	}
+	if err := c.Remark(ctx, view.Remark{Text: "a backup of the unit, with its keys, was made for " + names}); err != nil {
+		return err
+	}
+	d, err := c.beginBackup(ctx, in)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	_, err = d.Write(ctx, w, to...)
+	return err
+}
+
+// beginBackup takes the moment of a backup. No key is retired meanwhile: the journal's copy may name it.
+func (c *Core) beginBackup(ctx context.Context, in op.BackupIn) (*backup.Draft, error) {
+	j, err := c.reader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	cfg := c.cfg.Backup()
+	cfg.Unit, cfg.Program, cfg.Now, cfg.Artefacts = c.cfg.Unit, c.cfg.Version, c.cfg.Now(), !in.WithoutArtefacts
+	c.rotating.Lock()
+	defer c.rotating.Unlock()
+	return backup.Begin(cfg, j)
+}
+
+// backupFor returns for whom a backup is. Whoever asks over the network does not choose that: the token of an operator
+// can be taken back, and keys that somebody has read cannot.
+func (c *Core) backupFor(ctx context.Context, asked []string) (names string, to []age.Recipient, err error) {
+	all := c.cfg.BackupTo
+	if len(asked) > 0 {
+		if !caller.IsLocal(ctx) {
+			return "", nil, wire.New(wire.CodeNotAllowed, "", "whom a backup is encrypted for is said on the "+
+				"controller's machine only: there, by tandem, or with the controller's setting --backup-to")
+		}
+		all = asked
+	}
+	if len(all) == 0 {
+		return "", nil, wire.New(wire.CodeMissing, "/to", "whom is the backup for? Name a public key of age, or give the "+
+			"controller --backup-to")
+	}
+	if to, err = backup.Recipients(all); err != nil {
+		return "", nil, wire.New(wire.CodeBadValue, "/to", err.Error())
+	}
+	return strings.Join(all, ", "), to, nil
+}
