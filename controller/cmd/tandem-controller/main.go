@@ -21,13 +21,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == "journal" {
 		return journalCommand(ctx, args[1:], stdout, stderr)
 	}
+	if len(args) > 0 && args[0] == "backup" {
+		return backupCommand(ctx, args[1:], os.Stdin, stdout, stderr)
+	}
 	var cfg app.Config
 	rest, err := settings.Load("tandem-controller", &cfg, args, os.LookupEnv, stdout)
 	if errors.Is(err, settings.ErrPrinted) {
 		return 0
 	}
 	if err == nil {
-		err = settings.Unexpected(rest, []string{"journal"})
+		err = settings.Unexpected(rest, []string{"journal", "backup"})
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "tandem-controller:", err)

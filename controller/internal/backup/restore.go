@@ -113,8 +113,13 @@ func (r Restore) write(name string, data []byte) error {
 
 // prepare leaves the directory with the mark of a restore alone, and keeps other restores out.
 func (r Restore) prepare() (unlock func() error, err error) {
-	if err := os.MkdirAll(r.Dir, 0o700); err != nil {
-		return nil, err
+	if _, err := os.Stat(r.Dir); errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(r.Dir, 0o700); err != nil {
+			return nil, err
+		}
+		if err := durable.SettleDir(filepath.Dir(r.Dir)); err != nil {
+			return nil, err
+		}
 	}
 	free, err := lock(r.Dir)
 	if err != nil {
@@ -273,14 +278,10 @@ func (r Restore) settle() error {
 	if err := r.step("directories"); err != nil {
 		return err
 	}
-	err := filepath.WalkDir(r.Dir, func(path string, d fs.DirEntry, err error) error {
+	return filepath.WalkDir(r.Dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
 			return err
 		}
 		return durable.SettleDir(path)
 	})
-	if err == nil {
-		err = durable.SettleDir(filepath.Dir(r.Dir))
-	}
-	return err
 }

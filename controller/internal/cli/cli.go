@@ -19,6 +19,7 @@ import (
 
 	"tandem.internal/controller/internal/cli/access"
 	"tandem.internal/controller/internal/cli/artefact"
+	"tandem.internal/controller/internal/cli/backup"
 	"tandem.internal/controller/internal/cli/command"
 	"tandem.internal/controller/internal/cli/document"
 	"tandem.internal/controller/internal/cli/history"
@@ -57,7 +58,7 @@ func root(a *command.App) *cobra.Command {
 		"  tandem config apply unit.json --wait\n  tandem nodes\n"+
 			"  tandem config explain --node node-1 /alertRules/ram/maxThreshold",
 		slices.Concat(document.Commands(a, a.Kinds.Documents()), node.Commands(a), history.Commands(a),
-			artefact.Commands(a), access.Commands(a),
+			artefact.Commands(a), access.Commands(a), backup.Commands(a),
 			[]*cobra.Command{rollout.Commands(a), policies(a), policy.Property(a), policy.Agent(a), item.Items(a),
 				item.Subjects(a), item.Desired(a), version(a)})...)
 	root.Long = `tandem is the operator's side of a Tandem controller.

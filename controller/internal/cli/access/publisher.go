@@ -9,7 +9,6 @@ import (
 
 	"aead.dev/minisign"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"tandem.internal/controller/internal/cli/command"
 	"tandem.internal/shared/durable"
@@ -26,55 +25,6 @@ func publishers(a *command.App) *cobra.Command {
 		createPublisher(a), signSet(a), signFile(a))
 }
 
-// passwords says where the password of a key comes from.
-type passwords struct{ file string }
-
-func (p *passwords) flag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&p.file, "password-file", "",
-		"`file` whose first line is the key's password, - for standard input (default: ask at the terminal)")
-}
-
-// get reads a password. At a terminal it is asked for, as often as twice says.
-func (p *passwords) get(a *command.App, twice bool) (string, error) {
-	if p.file != "" {
-		from, err := a.Read(p.file)
-		if err != nil {
-			return "", err
-		}
-		line, _, _ := strings.Cut(string(from.Text), "\n")
-		if line = strings.TrimSuffix(line, "\r"); line == "" {
-			return "", command.Usage("--password-file: its first line is empty")
-		}
-		return line, nil
-	}
-	in, ok := a.In.(*os.File)
-	if !ok || !term.IsTerminal(int(in.Fd())) {
-		return "", command.Usage("the key's password is needed: --password-file FILE, or - for standard input")
-	}
-	ask := func(what string) (string, error) {
-		if _, err := fmt.Fprint(a.Err, what+": "); err != nil {
-			return "", err
-		}
-		line, err := term.ReadPassword(int(in.Fd()))
-		_, _ = fmt.Fprintln(a.Err) // it only moves the cursor
-		return string(line), err
-	}
-	first, err := ask("Password of the key")
-	if err != nil || !twice {
-		return first, err
-	}
-	second, err := ask("Once more")
-	switch {
-	case err != nil:
-		return "", err
-	case first != second:
-		return "", command.Usage("the two passwords differ")
-	case first == "":
-		return "", command.Usage("an empty password protects nothing; a key without one is made by --no-password")
-	}
-	return first, nil
-}
-
 // keyJSON is what create prints with --json.
 type keyJSON struct {
 	ID     string `json:"id"`
@@ -84,7 +34,7 @@ type keyJSON struct {
 }
 
 func createPublisher(a *command.App) *cobra.Command {
-	var from passwords
+	from := command.KeyPassword()
 	var open bool
 	cmd := &cobra.Command{
 		Use: "create FILE", Short: "Make a publisher's key: FILE, and FILE.pub for the nodes",
@@ -104,14 +54,14 @@ from the unit: whoever has it and its password decides what nodes may run.`,
 			return nil
 		},
 	}
-	from.flag(cmd)
+	from.Flag(cmd)
 	cmd.Flags().BoolVar(&open, "no-password", false, "whoever can read FILE may sign: no password protects it")
 	return cmd
 }
 
 // createKey makes a pair of keys, the secret half in a file and the public one in another beside it. With --json it
 // prints them.
-func createKey(a *command.App, file string, from *passwords, open bool) (pub minisign.PublicKey, err error) {
+func createKey(a *command.App, file string, from *command.Password, open bool) (pub minisign.PublicKey, err error) {
 	for _, path := range []string{file, file + ".pub"} {
 		if err := command.Vacant(path, false); err != nil {
 			return pub, err
@@ -124,7 +74,7 @@ func createKey(a *command.App, file string, from *passwords, open bool) (pub min
 	secret, err := key.MarshalText()
 	if !open && err == nil {
 		var password string
-		if password, err = from.get(a, true); err == nil {
+		if password, err = from.Get(a, true); err == nil {
 			secret, err = minisign.EncryptKey(password, key)
 		}
 	}
@@ -152,7 +102,7 @@ func createKey(a *command.App, file string, from *passwords, open bool) (pub min
 }
 
 // secretKey reads the secret half of a key.
-func secretKey(a *command.App, file string, from *passwords) (key minisign.PrivateKey, err error) {
+func secretKey(a *command.App, file string, from *command.Password) (key minisign.PrivateKey, err error) {
 	text, err := command.ReadFile(file)
 	if err != nil {
 		return key, command.Unreadable(file, err)
@@ -170,7 +120,7 @@ func secretKey(a *command.App, file string, from *passwords) (key minisign.Priva
 	if !strings.Contains(err.Error(), "is encrypted") {
 		return key, refuse(err)
 	}
-	password, err := from.get(a, false)
+	password, err := from.Get(a, false)
 	if err != nil {
 		return key, err
 	}

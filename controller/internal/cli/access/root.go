@@ -32,7 +32,7 @@ func roots(a *command.App) *cobra.Command {
 }
 
 func createRoot(a *command.App) *cobra.Command {
-	var from passwords
+	from := command.KeyPassword()
 	var open bool
 	cmd := &cobra.Command{
 		Use: "create FILE", Short: "Make a root key: FILE, and FILE.pub for tandem ca export",
@@ -53,13 +53,13 @@ its password decides which CAs the nodes believe.`,
 			return nil
 		},
 	}
-	from.flag(cmd)
+	from.Flag(cmd)
 	cmd.Flags().BoolVar(&open, "no-password", false, "whoever can read FILE may sign: no password protects it")
 	return cmd
 }
 
 func signList(a *command.App) *cobra.Command {
-	var from passwords
+	from := command.KeyPassword()
 	var key string
 	var replace bool
 	cmd := &cobra.Command{
@@ -110,7 +110,7 @@ taken the gateway may have written it. Keep every list and its signature.`,
 			return a.Saved(out)
 		},
 	}
-	from.flag(cmd)
+	from.Flag(cmd)
 	cmd.Flags().StringVar(&key, "key", "", "`file` with the root key (required)")
 	cmd.Flags().BoolVar(&replace, "replace", false, "replace a signature that is there")
 	return cmd

@@ -44,7 +44,7 @@ func (e *expiry) word(now time.Time) (string, error) {
 }
 
 func signFile(a *command.App) *cobra.Command {
-	var from passwords
+	from := command.KeyPassword()
 	var until expiry
 	var key, out, name, version, floor string
 	var replace, container bool
@@ -108,7 +108,7 @@ it once nobody is to go back further.`,
 			return a.Save(out, replace, write)
 		},
 	}
-	from.flag(cmd)
+	from.Flag(cmd)
 	until.flag(cmd)
 	f := cmd.Flags()
 	f.StringVar(&key, "key", "", "`file` with the publisher's key (required)")

@@ -28,7 +28,7 @@ import (
 )
 
 func signSet(a *command.App) *cobra.Command {
-	var from passwords
+	from := command.KeyPassword()
 	var key, out, comment string
 	var files []string
 	var until expiry
@@ -78,7 +78,7 @@ resource has no such checksum, nothing is signed: it would be whatever the serve
 			return a.Save(out, false, func(w io.Writer) error { _, err := w.Write(text); return err })
 		},
 	}
-	from.flag(cmd)
+	from.Flag(cmd)
 	f := cmd.Flags()
 	f.StringVar(&key, "key", "", "`file` with the publisher's key (required)")
 	f.StringArrayVar(&files, "file", nil, "`URL=FILE`: what is at that address is this file; repeatable")
