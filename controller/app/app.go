@@ -76,6 +76,7 @@ type App struct {
 	url    string // of the HTTP API over TCP; "": none
 	trust  trust
 	clock  *clock.Guard
+	origin *backup.Origin // nil: the unit was never restored
 }
 
 // New opens the journal, the broker and the doors. What it opened is closed again when it fails.
@@ -102,12 +103,16 @@ func New(cfg Config, deps Deps) (a *App, err error) {
 	if err := backup.Check(cfg.StateDir); err != nil {
 		return nil, fmt.Errorf("--state-dir: %w", err)
 	}
+	origin, err := backup.Restored(cfg.StateDir)
+	if err != nil {
+		return nil, fmt.Errorf("--state-dir: %w", err)
+	}
 	journalPath := filepath.Join(cfg.StateDir, "journal.db")
 	keys, err := openKeyring(cfg.StateDir, journalPath, deps.Steps)
 	if err != nil {
 		return nil, err
 	}
-	a = &App{cfg: cfg, log: deps.Log, up: make(chan struct{})}
+	a = &App{cfg: cfg, log: deps.Log, up: make(chan struct{}), origin: origin}
 	a.clock = clock.New(clock.Config{Now: deps.Now, Machine: deps.Machine, Steps: deps.Steps,
 		Path: filepath.Join(cfg.StateDir, clock.FileName)})
 	deps.Now = a.clock.Now
@@ -153,7 +158,7 @@ func (a *App) coreConfig(deps Deps, journalPath string, keys *keyring, external 
 		Rebalance: a.cfg.Rebalance, Jitter: a.cfg.ReportJitter, StopMaintenance: a.cfg.StopMaintenance,
 		KeepRecords: a.cfg.KeepRecords, Artefacts: a.cfg.artefactStore(),
 		Revoked: filepath.Join(a.cfg.StateDir, revoked.FileName),
-		Backup:  a.cfg.backup, BackupTo: a.cfg.BackupTo,
+		Backup:  a.cfg.backup, BackupTo: a.cfg.BackupTo, Origin: a.origin,
 		Broker: view.Broker{Embedded: !external, Address: a.cfg.Broker},
 		Open: func() (*journal.Journal, error) {
 			opt := journal.Options{Now: deps.Now, Log: deps.Log, NewEpoch: newEpoch, Faults: deps.JournalFaults}

@@ -244,7 +244,7 @@ func (x *access) verify(c server.ConnectInfo) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := x.core.Certified(p.Subject, p.Serial); err != nil {
+	if err := x.core.Admit(context.Background(), p, fmt.Sprint(c.Remote)); err != nil {
 		if node, ok := strings.CutPrefix(p.Subject, "node/"); ok {
 			x.core.Misbehaved(node, "",
 				wire.New(wire.CodeNotAllowed, "", fmt.Sprintf("refused at the broker, from %v: %v", c.Remote, err)))

@@ -45,7 +45,7 @@ const (
 	Life       = 3652 * 24 * time.Hour // of the CA: ten years
 	NodeLife   = 90 * 24 * time.Hour   // of a node's certificate; the default of those who call Issue
 	serverLife = 30 * 24 * time.Hour   // of the controller's own certificates, which live in memory only
-	skew       = time.Hour             // how far certificates are backdated at most, for clocks that are behind
+	Skew       = time.Hour             // how far certificates are backdated at most, for clocks that are behind
 )
 
 // earliestTime is a time before the first release of this program. A clock below it is wrong.
@@ -209,7 +209,7 @@ func generate(unit string, now time.Time) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	from := now.Add(-skew).Truncate(time.Second)
+	from := now.Add(-Skew).Truncate(time.Second)
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: commonName(unit)},
 		NotBefore: from, NotAfter: from.Add(Life),

@@ -211,7 +211,7 @@ func TestFailedWrites(t *testing.T) {
 func TestClockOfTheDead(t *testing.T) {
 	dir := t.TempDir()
 	c := open(t, Config{Dir: dir, Now: at(time.Unix(0, 0))})
-	if c.signs().cert.NotBefore.Before(earliestTime.Add(-skew)) || c.now().Before(earliestTime) {
+	if c.signs().cert.NotBefore.Before(earliestTime.Add(-Skew)) || c.now().Before(earliestTime) {
 		t.Fatalf("a CA of %v", c.signs().cert.NotBefore)
 	}
 	// The time is set, certificates are made, and the battery fails again.

@@ -102,7 +102,7 @@ func (c *CA) ValidityBy(by jointoken.Fingerprint, life time.Duration) (from, unt
 
 func (c *CA) validity(by *authority, life time.Duration) (from, until time.Time) {
 	now := c.now().Truncate(time.Second).UTC()
-	from, until = now.Add(-min(skew, life/20)), now.Add(life)
+	from, until = now.Add(-min(Skew, life/20)), now.Add(life)
 	if from.Before(by.cert.NotBefore) {
 		from = by.cert.NotBefore
 	}
@@ -174,8 +174,9 @@ func (a *authority) sign(template *x509.Certificate, key crypto.PublicKey) ([]by
 
 // Peer is the identity in a verified certificate.
 type Peer struct {
-	Subject string // "node/n1"
-	Serial  string // hexadecimal, as NewSerial returns it
+	Subject string    // "node/n1"
+	Serial  string    // hexadecimal, as NewSerial returns it
+	From    time.Time // the certificate was issued then, or up to an hour later
 	Expires time.Time
 	CA      jointoken.Fingerprint // that certified it; zero: see KeyedPeer
 	Key     string                // SHA-256 of the key's SubjectPublicKeyInfo, in hexadecimal
@@ -216,6 +217,6 @@ func (c *CA) peer(leaf *x509.Certificate) (Peer, error) {
 	if unit != c.unit {
 		return Peer{}, fmt.Errorf("the certificate is of unit %q", unit)
 	}
-	return Peer{Subject: subject, Serial: leaf.SerialNumber.Text(16), Expires: leaf.NotAfter,
+	return Peer{Subject: subject, Serial: leaf.SerialNumber.Text(16), From: leaf.NotBefore, Expires: leaf.NotAfter,
 		Key: keyHash(leaf.RawSubjectPublicKeyInfo)}, nil
 }

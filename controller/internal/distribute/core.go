@@ -217,9 +217,10 @@ func (c *Core) loop(ctx context.Context) {
 // open is the beginning of a life: the first record, and a look at the readable copy. After a
 // failure of the journal it is also the proof that it takes records again.
 func (c *Core) open(recovered bool) {
+	older := c.older() // clockWentBack may write to the journal
 	c.clockWentBack()
 	c.step(fleet.Opened{Version: c.cfg.Version, Recovered: recovered})
-	c.revokeAgain()
+	c.revokeAgain(older)
 	c.step(fleet.Damaged{Documents: c.damaged})
 	c.lookAtCopy()
 	c.commit()

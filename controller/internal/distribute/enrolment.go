@@ -66,6 +66,24 @@ func (c *Core) Certified(subject, serial string) error {
 	return nil
 }
 
+// adoptWait bounds how long who shows a certificate waits for the journal.
+const adoptWait = 10 * time.Second
+
+// Admit is Certified, in a unit that was restored from a backup also for a node's certificate that was issued between
+// that and the restore, which the journal cannot know: the node joined or renewed then. from is the caller's address.
+func (c *Core) Admit(ctx context.Context, p ca.Peer, from string) error {
+	err := c.Certified(p.Subject, p.Serial)
+	o := c.cfg.Origin
+	if err == nil || o == nil || !strings.HasPrefix(p.Subject, "node/") ||
+		p.From.Add(ca.Skew).Before(o.Made) || p.From.After(o.Restored) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, adoptWait)
+	defer cancel()
+	return c.Enrolment(ctx, enrol.Adopt{Subject: p.Subject, Serial: p.Serial, Key: p.Key, Expires: p.Expires,
+		CA: p.CA.String(), From: from})
+}
+
 // Claimable reports whether a client may be believed to be a subject without proof, where that is
 // allowed at all; nil: it may. Who was revoked may not, and who has a certificate has to show it.
 func (c *Core) Claimable(subject string) error {

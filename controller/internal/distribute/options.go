@@ -34,7 +34,8 @@ type Config struct {
 	// none. BackupTo are the public keys of age for which it is if the caller names none.
 	Backup   func() backup.Config
 	BackupTo []string
-	Inbox    bool // take submissions from MQTT
+	Origin   *backup.Origin // what the unit was restored from; nil: it was not
+	Inbox    bool           // take submissions from MQTT
 	// Desired: what runs is decided of items and subjects, and not submitted.
 	Desired bool
 	// Rebalance: with Desired, services leave nodes that are overloaded.

@@ -20,13 +20,14 @@ func (c *Core) openRevoked() (err error) {
 	return err
 }
 
-// revived returns, sorted, whom this journal lets in and the file of revocations does not.
-func (c *Core) revived() (subjects []string) {
+// revived returns, sorted, whom this journal lets in and the file of revocations does not; of an older journal also whom
+// it has never heard of: a certificate of theirs may be younger than it is.
+func (c *Core) revived(older bool) (subjects []string) {
 	if c.revoked == nil {
 		return nil
 	}
 	for subject, at := range c.revoked.All() {
-		if c.fleet.LetsIn(subject, at) {
+		if c.fleet.LetsIn(subject, at) || older && !c.fleet.HasSubject(subject) {
 			subjects = append(subjects, subject)
 		}
 	}
@@ -37,8 +38,8 @@ func (c *Core) revived() (subjects []string) {
 // revokeAgain has those revoked whom this journal lets in and the file of revocations does not: it was restored from
 // an older backup. Who has joined since is let in. The open tokens of an older journal are withdrawn: they may have
 // been used since.
-func (c *Core) revokeAgain() {
-	if c.older() {
+func (c *Core) revokeAgain(older bool) {
+	if older {
 		for _, subject := range c.fleet.WithOpenToken(c.cfg.Now()) {
 			c.cfg.Log.Warn("a token was withdrawn: the journal is an older one, and it may have been used since",
 				zap.String("subject", subject))
@@ -46,10 +47,10 @@ func (c *Core) revokeAgain() {
 				Reason: "made before this journal was restored"}})
 		}
 	}
-	for _, subject := range c.revived() {
+	for _, subject := range c.revived(older) {
 		c.cfg.Log.Warn("revoked again: the journal is older than that", zap.String("subject", subject))
 		c.step(fleet.Enrolment{Who: revoked.FileName, Event: enrol.Revoke{Subject: subject,
-			Reason: "revoked before this journal was restored"}})
+			Reason: "revoked before this journal was restored", Known: true}})
 	}
 	if c.revoked != nil {
 		c.keepRevoked(c.fleet.Revocations())

@@ -39,7 +39,7 @@ const nodePrefix = "node/"
 func (s *step) enrolment(ev Enrolment) {
 	if r, ok := ev.Event.(enrol.Revoke); ok {
 		name, isNode := strings.CutPrefix(r.Subject, nodePrefix)
-		r.Known = isNode && s.nodes[name] != nil
+		r.Known = r.Known || isNode && s.nodes[name] != nil
 		ev.Event = r
 	}
 	d := s.enrolled.Decide(s.now, ev.Event)
@@ -133,6 +133,9 @@ func (f *Fleet) LetsIn(subject string, revoked time.Time) bool {
 	sub := f.enrolled.Lookup(subject)
 	return sub != nil && sub.Revoked.IsZero() && sub.Joined.Before(revoked)
 }
+
+// HasSubject reports whether a subject has ever been enrolled.
+func (f *Fleet) HasSubject(subject string) bool { return f.enrolled.Lookup(subject) != nil }
 
 // revoked returns the names of the nodes that were revoked, and have not joined anew: they are not waited for.
 func (f *Fleet) revoked() map[string]bool {

@@ -36,6 +36,8 @@ type Core interface {
 	Enrolment(ctx context.Context, ev enrol.Event) error
 	// Certified reports whether a certificate that TLS has verified is still accepted; nil: it is.
 	Certified(subject, serial string) error
+	// Admit is Certified for who begins, and may take over a certificate of before this controller was restored.
+	Admit(ctx context.Context, p ca.Peer, from string) error
 	// Keys returns the controller's public signing keys, the oldest first, and the revision of the list.
 	Keys() (list []wire.Key, rev uint64)
 	// DoorCAs is what nodes are told of the unit's CAs.
@@ -137,7 +139,7 @@ func encoded[M jointoken.Admission | jointoken.KeyList | jointoken.CAList | join
 func (d *Door) attempt(r *http.Request) (wait time.Duration, again func(), ok bool) {
 	peer, err := d.cfg.CA.PeerOf(r.TLS)
 	if err == nil {
-		err = d.cfg.Core.Certified(peer.Subject, peer.Serial)
+		err = d.cfg.Core.Admit(r.Context(), peer, r.RemoteAddr)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
