@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 
+	"tandem.internal/controller/internal/backup"
 	"tandem.internal/controller/internal/caller"
 	"tandem.internal/controller/internal/clock"
 	"tandem.internal/controller/internal/distribute"
@@ -63,6 +64,8 @@ type (
 	ExportCAs     = op.ExportCAs
 	ImportCAs     = op.ImportCAs
 	SignedList    = op.SignedList
+	BackupIn      = op.BackupIn
+	Restore       = backup.Restore
 	NodeHealth    = view.NodeHealth
 	RolloutDetail = view.RolloutDetail
 	RolloutData   = record.RolloutData // of journal entries of the type rollout
