@@ -75,7 +75,7 @@ func (c *Core) Admit(ctx context.Context, p ca.Peer, from string) error {
 	err := c.Certified(p.Subject, p.Serial)
 	o := c.cfg.Origin
 	if err == nil || o == nil || !strings.HasPrefix(p.Subject, "node/") ||
-		p.From.Add(ca.Skew).Before(o.Made) || p.From.After(o.Restored) {
+		p.From.Add(ca.Skew).Before(o.Made.Truncate(time.Second)) || p.From.After(o.Restored) {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, adoptWait)

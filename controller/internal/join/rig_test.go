@@ -69,7 +69,9 @@ func (c *core) Certified(subject, serial string) error {
 	return nil
 }
 
-func (c *core) Admit(_ context.Context, p ca.Peer, _ string) error { return c.Certified(p.Subject, p.Serial) }
+func (c *core) Admit(_ context.Context, p ca.Peer, _ string) error {
+	return c.Certified(p.Subject, p.Serial)
+}
 
 func (c *core) Keys() ([]wire.Key, uint64) {
 	return []wire.Key{{ID: "k1", Ed25519: make([]byte, 32)}}, 7
