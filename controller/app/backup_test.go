@@ -1,0 +1,159 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"filippo.io/age"
+
+	"tandem.internal/controller/internal/backup"
+	"tandem.internal/controller/internal/op"
+	"tandem.internal/shared/wire"
+)
+
+// body is that of an upload.
+type body struct{ *bytes.Reader }
+
+func (body) Interrupt() {}
+
+// TestEveryFileIsDecidedUpon: of every file that a controller has in its state directory, with all that it can have, it
+// is decided whether a backup has it, and a backup has those.
+func TestEveryFileIsDecidedUpon(t *testing.T) {
+	id, err := age.GenerateX25519Identity()
+	ok := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ok(err)
+	dir := t.TempDir()
+	state := filepath.Join(dir, "state")
+	cfg := Config{Unit: "u1", StateDir: state, ListenTLS: "127.0.0.1:0", HTTP: "https://127.0.0.1:0", SubscribeQoS: 1,
+		Socket: filepath.Join(dir, "s"), ArtefactQuota: 1 << 20, BackupTo: []string{id.Recipient().String()},
+		Inbox: true, Submitters: filepath.Join(dir, "submitters"), Passwords: map[string]string{"cloud/eu": "secret"},
+		NewEpoch: true}
+	ok(os.WriteFile(cfg.Submitters, []byte("# nobody\n"), 0o600))
+	a, err := New(cfg, Deps{Machine: ThisMachine()})
+	ok(err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	as := As(t.Context(), "ann")
+	res, err := a.core.Submit(as, Submission{Kind: wire.KindConfig, Who: "ann", Via: "cli",
+		Document: []byte(`{"formatVersion":"7","version":"1.0.0","nodes":[]}`)})
+	if err != nil || res.State != "accepted" {
+		t.Fatalf("%+v %v", res, err)
+	}
+	for range 2 { // announced, and signing
+		_, err = a.core.RotateKey(as, op.RotateKey{Force: true})
+		ok(err)
+		_, err = a.core.RotateCA(as, op.RotateCA{Force: true})
+		ok(err)
+	}
+	text := []byte("an artefact")
+	digest := wire.Hash(text)
+	_, err = a.core.Artefacts().Begin(as, NewArtefact{Digest: digest, Size: int64(len(text)), Name: "a"})
+	ok(err)
+	_, err = a.core.Artefacts().Write(as, digest, 0, body{bytes.NewReader(text)})
+	ok(err)
+	_, err = a.core.Artefacts().Complete(as, digest)
+	ok(err)
+	_, err = a.core.Artefacts().Begin(as, NewArtefact{Digest: wire.Hash(nil), Size: 5, Name: "b"})
+	ok(err)
+	ok(os.WriteFile(filepath.Join(state, "tokens.json"), nil, 0o600)) // as the API does with the first token
+	ok(os.WriteFile(filepath.Join(state, "revoked-tokens.txt"), nil, 0o600))
+
+	var file bytes.Buffer
+	ok(a.core.BackupUnit(as, op.BackupIn{}, &file))
+	var want []string
+	ok(filepath.WalkDir(state, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == state {
+			return err
+		}
+		name, err := filepath.Rel(state, path)
+		if err != nil {
+			return err
+		}
+		kept, known := backup.Kept(filepath.ToSlash(name))
+		if !known {
+			t.Errorf("nobody has decided whether a backup has %s: see the list in package backup", name)
+		}
+		if kept && strings.HasPrefix(name, "artefacts") {
+			want = append(want, "artefacts/"+d.Name())
+		} else if kept {
+			want = append(want, "state/"+name)
+		}
+		return nil
+	}))
+	cancel()
+	ok(<-done)
+	p, err := backup.Verify(t.Context(), bytes.NewReader(file.Bytes()), []age.Identity{id}, "")
+	ok(err)
+	var got []string
+	for _, f := range p.Manifest.Files {
+		if !strings.HasPrefix(f.Name, "settings/") {
+			got = append(got, f.Name)
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) || len(want) < 9 {
+		t.Errorf("the backup has\n%q, want\n%q", got, want)
+	}
+
+	// What it is restored with is what it was started with, but for what is for one start.
+	other := filepath.Join(dir, "other")
+	_, err = backup.Restore{Dir: other, Now: a.clock.Now}.Run(t.Context(), &file, []age.Identity{id})
+	if err == nil || !strings.Contains(err.Error(), "tokens.json") {
+		t.Fatalf("an empty file of tokens was restored: %v", err)
+	}
+	settings, err := os.ReadFile(filepath.Join(other, backup.SettingsDir, "controller.yaml"))
+	ok(err)
+	for _, line := range []string{"unit: \"u1\"", "passwords: {\"cloud/eu\": \"secret\"}", "inbox: true"} {
+		if !strings.Contains(string(settings), line+"\n") {
+			t.Errorf("the settings lack %s:\n%s", line, settings)
+		}
+	}
+	if strings.Contains(string(settings), "new-epoch") {
+		t.Errorf("each start begins a new epoch:\n%s", settings)
+	}
+	if b, err := os.ReadFile(filepath.Join(other, backup.SettingsDir, "submitters")); string(b) != "# nobody\n" {
+		t.Errorf("submitters: %q %v", b, err)
+	}
+}
+
+// TestBackupForWhom: over the network nobody says whom a backup is for.
+func TestBackupForWhom(t *testing.T) {
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := New(Config{Unit: "u1", StateDir: t.TempDir(), Listen: "127.0.0.1:0", SubscribeQoS: 1}, Deps{NoAPI: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	for want, in := range map[string]op.BackupIn{
+		"on the controller's machine only": {To: []string{id.Recipient().String()}},
+		"--backup-to":                      {},
+	} {
+		var b bytes.Buffer
+		if err := a.core.BackupUnit(As(ctx, "token/ann"), in, &b); err == nil || !strings.Contains(err.Error(), want) ||
+			b.Len() > 0 {
+			t.Errorf("%+v: %v, %d bytes", in, err, b.Len())
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
