@@ -19,11 +19,11 @@ func TestAnalyze(t *testing.T) {
 	}
 	dir := t.TempDir()
 	// tandem-node requires the first one, and so does the second
-	for _, name := range append([]string{"tandem-workloads", "tandem-keeper"}, programs...) {
+	for _, name := range append([]string{"tandem-workloads", "tandem-keeper", "tandem-backup"}, programs...) {
 		path, text := source(t, name+".service")
 		installed := filepath.Join(dir, name+".service")
-		for _, p := range programs {
-			text = strings.ReplaceAll(text, "/usr/bin/"+p, proc.Binary(t, p)) // where it is on this machine
+		for _, p := range append([]string{"tandem"}, programs...) {
+			text = strings.ReplaceAll(text, "/usr/bin/"+p+" ", proc.Binary(t, p)+" ") // where it is on this machine
 		}
 		if err := os.WriteFile(installed, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -47,14 +47,15 @@ func TestAnalyze(t *testing.T) {
 		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 		t.Log(strings.TrimSpace(lines[len(lines)-1]))
 	}
-	for _, name := range []string{"tandem-reboot.path", "tandem-reboot.service", "tandem-node.path"} {
+	for _, name := range []string{"tandem-reboot.path", "tandem-reboot.service", "tandem-node.path",
+		"tandem-backup.timer"} {
 		_, text := source(t, name)
 		settings(t, text)
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"tandem-reboot.path", "tandem-node.path"} {
+	for _, name := range []string{"tandem-reboot.path", "tandem-node.path", "tandem-backup.timer"} {
 		out, err := exec.Command(analyze, "verify", "--man=no", filepath.Join(dir, name)).CombinedOutput()
 		if err != nil || len(bytes.TrimSpace(out)) > 0 {
 			t.Errorf("verify %s: %v\n%s", name, err, out)

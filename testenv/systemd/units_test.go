@@ -28,11 +28,12 @@ var known = map[string][]string{
 		"ConditionPathExists"},
 	"Install": {"WantedBy"},
 	"Path":    {"PathExists", "PathChanged"},
+	"Timer":   {"OnCalendar", "RandomizedDelaySec", "Persistent"},
 	"Service": {
 		"User", "Group", "DynamicUser", "LoadCredential", "ExecStartPre", "ExecStart", "ExecStop", "GuessMainPID",
 		"Slice", "StateDirectory", "StateDirectoryMode", "RuntimeDirectory", "RuntimeDirectoryMode",
 		"RuntimeDirectoryPreserve", "Environment", "Type", "NotifyAccess", "WatchdogSec", "Restart", "RestartSec",
-		"TimeoutStopSec", "KillMode", "Delegate", "OOMPolicy", "LimitNOFILE", "LimitCORE", "TasksMax", "MemoryHigh",
+		"TimeoutStartSec", "TimeoutStopSec", "KillMode", "Delegate", "OOMPolicy", "LimitNOFILE", "LimitCORE", "TasksMax", "MemoryHigh",
 		"OOMScoreAdjust",
 		"CapabilityBoundingSet", "AmbientCapabilities", "NoNewPrivileges", "RestrictSUIDSGID", "RestrictNamespaces",
 		"ProtectSystem", "ProtectHome", "ReadWritePaths",
@@ -86,7 +87,7 @@ func settings(t *testing.T, text string) map[string][]string {
 			if !ok || !slices.Contains(known[section], key) {
 				t.Errorf("line %d: %q is no setting of section %q", i+1, line, section)
 			}
-			if (section == "Service" || section == "Path") && !explained {
+			if (section == "Service" || section == "Path" || section == "Timer") && !explained {
 				t.Errorf("line %d: no comment explains %s", i+1, key)
 			}
 			if all[key] != nil && key != "SystemCallFilter" && key != "LoadCredential" && key != "After" &&

@@ -267,7 +267,9 @@ func restoreBackup(ctx context.Context, args []string, t *terminal, stdout io.Wr
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	o := outcomeOf(p)
-	o.StateDir, o.LostSince = in.StateDir, p.Manifest.Made
+	if o.StateDir = in.StateDir; !p.Manifest.Final {
+		o.LostSince = p.Manifest.Made
+	}
 	return show(stdout, in.JSON, o, describe(p)+"\n"+restored(in.StateDir, p.Manifest))
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
+	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/api/apitest"
 	"tandem.internal/controller/internal/cli/command"
 	"tandem.internal/controller/internal/distribute"
@@ -196,6 +198,10 @@ func TestCommands(t *testing.T) {
 				op.Verification{Report: "record 7 altered: its content does not match its chain hash"}))},
 		{"journal-export", "journal export", nil},
 		{"journal-backup", "journal backup DIR/b.db", smallBackup},
+		{"backup-create", "backup create DIR/b.age --to " + someKey, unitBackup("")},
+		{"backup-create-dir", "backup create --dir DIR --keep 3", unitBackup("")},
+		{"backup-create-disk-full", "backup create DIR/b.age --to " + someKey, answered(api.FileOf(op.BackupUnit, "",
+			func(context.Context, op.BackupIn, io.Writer) error { return diskFull }))},
 		{"unit-status", "unit status", nil},
 		{"unit-status-in-error", "unit status", inError},
 		{"unit-status-down", "unit status", amended(func(st *view.UnitStatus) {

@@ -30,6 +30,7 @@ func moved(verb string) *cobra.Command {
 	return &cobra.Command{
 		Use: verb, Short: "With: tandem-controller backup " + verb + " FILE", Hidden: true,
 		Example: "  tandem-controller backup " + verb + " FILE", Args: cobra.ArbitraryArgs,
+		FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true},
 		RunE: func(*cobra.Command, []string) error {
 			return command.Usage("tandem asks a running controller; on the file of a backup use: tandem-controller "+
 				"backup %s FILE", verb)

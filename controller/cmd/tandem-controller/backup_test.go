@@ -1,0 +1,157 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"filippo.io/age"
+	"github.com/go-json-experiment/json"
+
+	"tandem.internal/controller/internal/journal"
+	"tandem.internal/controller/internal/record"
+)
+
+// backupRun runs "tandem-controller backup ARGS", with something on standard input, which is no terminal.
+func backupRun(t *testing.T, stdin string, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.WriteString(stdin); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	status = backupCommand(t.Context(), args, r, &out, &errs)
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return status, out.String(), errs.String()
+}
+
+// stoppedUnit is a state directory with a journal and a key on which no controller runs.
+func stoppedUnit(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	j, err := journal.Open(filepath.Join(dir, "journal.db"), journal.Options{MapSize: 1 << 22})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.Append(&journal.Batch{Records: []record.Record{
+		{At: time.Unix(1, 0), Type: record.Opened, Data: []byte(`{}`)},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "unit-key.pem"), []byte("key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestBackupFiles: create, verify and restore, with a key and with a passphrase, and what they refuse.
+func TestBackupFiles(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stoppedUnit(t, in("state"))
+	for name, text := range map[string]string{
+		"key": "# a comment\n" + id.String() + "\n", "other": other.String() + "\n", "pass": "secret\nrest\n",
+		"empty": "\n", "text": "no backup\n", "config": "unit: u1\nstate-dir: " + in("state") + "\nbackup-to: [" +
+			id.Recipient().String() + "]\n",
+	} {
+		if err := os.WriteFile(in(name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, new := range []string{"new", "new2"} {
+		if err := os.Mkdir(in(new), 0o700); err != nil { // root is told to make it
+			t.Fatal(err)
+		}
+	}
+	state, to := "--unit u1 --state-dir "+in("state"), " --to "+id.Recipient().String()
+	for _, c := range []struct {
+		args, stdin string
+		status      int
+		want        string // on standard output, or with a status on standard error
+	}{
+		{"", "", 0, "tandem-controller backup verify FILE"},
+		{"--help", "", 0, "tandem-controller backup verify FILE"},
+		{"verify --help", "", 0, "--passphrase-file"},
+		{"restore --help", "", 0, "--revoked"},
+		{"create --help", "", 0, "--final"},
+		{"verfy x", "", 2, "did you mean"},
+		{"create " + state + to, "", 2, "needs one file name"},
+		{"create " + in("b") + to, "", 2, "--unit: required"},
+		{"create " + in("b") + " " + state, "", 2, "the key or the passphrase of the backup is needed"},
+		{"create " + in("b") + " " + state + " --to age1x", "", 2, "is no public key of age"},
+		{"create " + in("b") + " " + state + to + " --passphrase-file -", "", 2, "exclude each other"},
+		{"create " + in("b") + " " + state + " --passphrase-file " + in("empty"), "", 2, "first line is empty"},
+		{"create " + in("none/b") + " " + state + to, "", 2, "no such file or directory"},
+		{"create " + in("b") + " --unit u1 --state-dir " + in("none") + to, "", 2, "there is no journal"},
+		{"create " + in("b") + " " + state + to, "", 0, "wrote " + in("b") + ", up to record 1\n"},
+		{"create " + in("b") + " " + state + to, "", 2, "is there already"},
+		{"create " + in("c") + " --config " + in("config"), "", 0, "wrote " + in("c")},
+		{"create " + in("p") + " " + state + " --passphrase-file -", "secret\n", 0, "wrote " + in("p")},
+		{"verify " + in("b"), "", 2, "the key or the passphrase"},
+		{"verify " + in("b") + " --identity " + in("none"), "", 2, "no such file"},
+		{"verify " + in("b") + " --identity " + in("text"), "", 2, "no file of secret keys of age"},
+		{"verify " + in("b") + " --identity " + in("key") + " --passphrase-file -", "x\n", 2, "exclude each other"},
+		{"verify " + in("b") + " --identity " + in("other"), "", 2, "encrypted for another key"},
+		{"verify " + in("p") + " --passphrase-file -", "wrong\n", 2, "another passphrase"},
+		{"verify " + in("text") + " --identity " + in("key"), "", 1, "the backup is damaged"},
+		{"verify " + in("none") + " --identity " + in("key"), "", 2, "no such file"},
+		{"verify " + in("b") + " --identity " + in("key"), "", 0, "backup of the unit u1, made "},
+		{"verify " + in("c") + " --identity " + in("key") + " --json", "", 0, `{"backup":{"format":1,"unit":"u1",`},
+		{"verify " + in("p") + " --passphrase-file " + in("pass"), "", 0, "3 files, 0 of them artefacts"},
+		{"restore " + in("b") + " --identity " + in("key") + " --state-dir " + in("new") + " --revoked a/b", "", 2,
+			"neither a node nor"},
+		{"restore " + in("b") + " --identity " + in("key") + " --state-dir " + in("state"), "", 1, "is not empty"},
+		{"restore " + in("p") + " --passphrase-file " + in("pass") + " --state-dir " + in("new") + " --revoked n1 " +
+			"--revoked operator/ann", "", 0, "lost is what happened after"},
+		{"create " + in("f") + " " + state + to + " --final", "", 0, "no controller starts on " + in("state")},
+		{"create " + in("g") + " " + state + to, "", 1, "was moved to another machine"},
+		{"restore " + in("f") + " --identity " + in("key") + " --json --state-dir " + in("new2"), "", 0,
+			`"damaged":[],"stateDir":"` + in("new2") + `"}`},
+	} {
+		status, stdout, stderr := backupRun(t, c.stdin, strings.Fields(c.args)...)
+		said := stdout
+		if c.status != 0 {
+			said = stderr
+		}
+		if status != c.status || !strings.Contains(said, c.want) {
+			t.Errorf("%s: status %d, want %d and %q\n%s%s", c.args, status, c.status, c.want, stdout, stderr)
+		}
+		if strings.HasSuffix(c.args, "--json") || strings.Contains(c.args, "--json ") {
+			var o outcome
+			if err := json.Unmarshal([]byte(stdout), &o); err != nil || o.Backup.Seq != 1 {
+				t.Errorf("%s: %v\n%s", c.args, err, stdout)
+			}
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(in("new"), "revoked.txt"))
+	if err != nil || !strings.Contains(string(text), "node/n1") || !strings.Contains(string(text), "operator/ann") {
+		t.Errorf("revoked: %s %v", text, err)
+	}
+	left, err := filepath.Glob(in(".*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %q %v", left, err)
+	}
+}
