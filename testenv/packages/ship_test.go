@@ -21,6 +21,7 @@ var architectures = map[string]string{"amd64": "x86_64", "arm64": "aarch64", "ar
 var installed = map[string][]string{
 	"tandem": {"/usr/share/doc/tandem/examples/unit-config.json", "/usr/share/man/man1/tandem.1.gz"},
 	"tandem-controller": {"/etc/tandem/controller.yaml", "/usr/lib/systemd/system/tandem-controller.service",
+		"/usr/lib/systemd/system/tandem-backup.service", "/usr/lib/systemd/system/tandem-backup.timer",
 		"/usr/lib/sysusers.d/tandem-controller.conf", "/usr/share/man/man8/tandem-controller.8.gz"},
 	"tandem-node": {"/etc/tandem/node.yaml", "/usr/lib/systemd/system/tandem-node.service",
 		"/usr/lib/systemd/system/tandem-node.service.d/package.conf", "/usr/lib/tandem-node/launcher",

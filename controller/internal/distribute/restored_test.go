@@ -191,3 +191,33 @@ func TestRestoredBackupWithdrawsTokens(t *testing.T) {
 		do(join("n2", "d", "k4"))
 	})
 }
+
+// TestRestoredWhereTheClockIsBehind: on a machine whose clock stands before the backup, too, its open tokens are
+// withdrawn, although the journal has grown by then.
+func TestRestoredWhereTheClockIsBehind(t *testing.T) {
+	inSeedUnit(t, func(t *testing.T, u *seedUnit) {
+		member := func(ev enrol.Event) error { return u.core.Enrolment(as(t.Context(), "tester"), ev) }
+		u.start()
+		time.Sleep(time.Hour) // of the bubble
+		if err := member(enrol.Enrol{Subject: "node/n1", Hash: "a"}); err != nil {
+			t.Fatal(err)
+		}
+		var backup bytes.Buffer
+		if err := u.core.Backup(t.Context(), &backup); err != nil {
+			t.Fatal(err)
+		}
+		u.stop()
+		u.start() // which the backup does not know
+		u.stop()
+		if err := os.WriteFile(filepath.Join(u.dir, "journal.db"), backup.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		u.clock = func() time.Time { return time.Now().Add(-30 * time.Minute) }
+		u.start()
+		err := member(enrol.Join{Subject: "node/n1", Hash: "a", Key: "k", Serial: "1", Expires: time.Now().Add(time.Hour),
+			CA: "ca"})
+		if err == nil || !strings.Contains(err.Error(), "the token was withdrawn") {
+			t.Errorf("joined with a token of the backup: %v", err)
+		}
+	})
+}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -29,6 +30,7 @@ type seedUnit struct {
 	dir string
 	// the cloud side says what runs, from the next start on
 	steers bool
+	clock  func() time.Time // of the next start; nil: the bubble's
 	hub    *linktest.Hub
 	core   *distribute.Core
 	stop   func() // ends the controller in order
@@ -60,8 +62,8 @@ func (u *seedUnit) copyPath() string { return filepath.Join(u.dir, "unit-config.
 func (u *seedUnit) start() {
 	u.Helper()
 	core, err := distribute.New(distribute.Config{
-		Kinds: kinds.All(),
-		Unit:  seedName, Inbox: true, Cloud: u.steers, Broker: view.Broker{Embedded: true}, Copy: u.copyPath(),
+		Kinds: kinds.All(), Now: u.clock,
+		Unit: seedName, Inbox: true, Cloud: u.steers, Broker: view.Broker{Embedded: true}, Copy: u.copyPath(),
 		Revoked: filepath.Join(u.dir, "revoked.txt"), Artefacts: store.Config{Dir: filepath.Join(u.dir, "artefacts"),
 			Quota: 1 << 20, Free: func(string) (int64, error) { return 1 << 30, nil }},
 		Signer: seal.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))),
