@@ -157,3 +157,83 @@ func TestBackupForWhom(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// rotateAll does the next step of a rotation of the signing keys and of the CAs.
+func rotateAll(ctx context.Context, a *App) error {
+	keys, err := a.core.RotateKey(ctx, op.RotateKey{Force: true})
+	if err == nil && keys.Keys[0].State == "leaving" {
+		_, err = a.core.RetireKey(ctx, op.RetireKey{ID: keys.Keys[0].ID, Force: true})
+	}
+	if err != nil {
+		return err
+	}
+	cas, err := a.core.RotateCA(ctx, op.RotateCA{Force: true})
+	if err == nil && cas.CAs[0].State == "leaving" {
+		_, err = a.core.RetireCA(ctx, op.RetireCA{ID: cas.CAs[0].ID, Force: true})
+	}
+	return err
+}
+
+// TestBackupWhileKeysChange: whatever step a rotation of signing keys and CAs is at, a backup has every key that its
+// journal names: a controller starts on what is restored from it.
+func TestBackupWhileKeysChange(t *testing.T) {
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{Unit: "u1", StateDir: t.TempDir(), ListenTLS: "127.0.0.1:0", SubscribeQoS: 1,
+		BackupTo: []string{id.Recipient().String()}}
+	a, err := New(cfg, Deps{NoAPI: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done, changed := make(chan error, 1), make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	enough := make(chan struct{})
+	as := As(t.Context(), "ann")
+	go func() {
+		changed <- func() error {
+			for {
+				select {
+				case <-enough:
+					return nil
+				default:
+				}
+				if err := rotateAll(as, a); err != nil {
+					return err
+				}
+			}
+		}()
+	}()
+	for range 12 {
+		var file bytes.Buffer
+		if err := a.core.BackupUnit(as, op.BackupIn{}, &file); err != nil {
+			t.Fatal(err)
+		}
+		other := cfg
+		other.StateDir = t.TempDir()
+		if _, err := (backup.Restore{Dir: other.StateDir, Now: a.clock.Now}).Run(t.Context(), &file,
+			[]age.Identity{id}); err != nil {
+			t.Fatal(err)
+		}
+		b, err := New(other, Deps{NoAPI: true})
+		if err != nil {
+			t.Errorf("a controller does not start on what was restored: %v", err)
+			continue
+		}
+		stopped, stop := context.WithCancel(t.Context())
+		stop()
+		if err := b.Run(stopped); err != nil {
+			t.Error(err)
+		}
+	}
+	close(enough)
+	if err := <-changed; err != nil {
+		t.Error(err)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

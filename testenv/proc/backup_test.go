@@ -56,6 +56,7 @@ func TestMachineIsDeleted(t *testing.T) {
 	}
 	u.StartController("--report-jitter", "100ms")
 	u.AwaitVersion("1.0.0", "n1")
+	has(t, u.Tandem("events", "--type", "note"), 0, "the unit was restored from the backup of", "")
 	has(t, u.Tandem("token", "list"), 0, "ann", "")
 	has(t, u.Tandem("artefact", "list"), 0, "program", "")
 	u.accept("1.1.0", 2)

@@ -220,6 +220,10 @@ func (c *Core) open(recovered bool) {
 	older := c.older() // clockWentBack may write to the journal
 	c.clockWentBack()
 	c.step(fleet.Opened{Version: c.cfg.Version, Recovered: recovered})
+	if o := c.cfg.Origin; older && o != nil { // its first start
+		c.step(fleet.Remark{Who: "restore", Data: view.Remark{Text: fmt.Sprintf("the unit was restored from the backup of "+
+			"%s, record %d: what happened after that is lost", o.Made.Format(time.RFC3339), o.Seq)}})
+	}
 	c.revokeAgain(older)
 	c.step(fleet.Damaged{Documents: c.damaged})
 	c.lookAtCopy()
