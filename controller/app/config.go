@@ -139,8 +139,8 @@ func (*Config) Help() map[string]string {
 			"it is cut off",
 		"stop-maintenance": "a stop in good order tells the nodes that the controller is away on purpose for this " +
 			"long, at most 24h: they do not reboot or roll back for want of contact meanwhile",
-		"backup-to": "public keys of age, age1…, for whom backups of the unit are encrypted (tandem backup create) if " +
-			"none is named, and always if the backup is asked for over the network",
+		"backup-to": "public keys of age, age1…, for whom backups of the unit are encrypted (tandem backup create) " +
+			"if none is named, and always if the backup is asked for over the network",
 		"artefact-quota": "bytes of all artefacts, those included that are being uploaded; 0: there is no store of " +
 			"artefacts",
 		"artefact-keep-free": "bytes that artefacts leave free on the disk",

@@ -101,8 +101,8 @@ func effective(program, file string, fields []*field) string {
 	return b.String()
 }
 
-// Text returns a settings file with those settings of cfg, a pointer to a struct as Load takes it, that are not at their
-// defaults. Secrets are in it, in clear.
+// Text returns a settings file with those settings of cfg, a pointer to a struct as Load takes it, that are not at
+// their defaults. Secrets are in it, in clear.
 func Text(cfg any) []byte {
 	now := reflect.New(reflect.TypeOf(cfg).Elem()).Elem()
 	fields := collect(now, nil)

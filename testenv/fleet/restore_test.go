@@ -54,8 +54,8 @@ func machine(t *testing.T, pipe *linktest.Pipe, dir, backupTo string) (a *app.Ap
 	return a, lose
 }
 
-// TestMachineIsLost: a controller's machine is lost with everything on it. Its unit is restored from a backup on another
-// one, and without a hand on any node all of them are in step with what the backup has, though they have newer
+// TestMachineIsLost: a controller's machine is lost with everything on it. Its unit is restored from a backup on
+// another one, and without a hand on any node all of them are in step with what the backup has, though they have newer
 // documents; and then follow what is submitted.
 func TestMachineIsLost(t *testing.T) {
 	n := *lostNodes
@@ -76,7 +76,8 @@ func TestMachineIsLost(t *testing.T) {
 	}
 	submit := func(version string) {
 		t.Helper()
-		r, err := a.Unit().Submit(ctx, app.Submission{Kind: "config", Document: document(version), Who: "test", Via: "cli"})
+		r, err := a.Unit().Submit(ctx, app.Submission{Kind: "config", Document: document(version), Who: "test",
+			Via: "cli"})
 		if err != nil || r.State != "accepted" {
 			t.Fatalf("%+v %v", r, err)
 		}

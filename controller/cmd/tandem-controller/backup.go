@@ -79,7 +79,8 @@ func load(verb string, cfg settings.Config, args []string, stdout io.Writer) (fi
 		return "", err
 	}
 	if len(rest) != 1 {
-		return "", usageError{fmt.Errorf("backup %s needs one file name, not %d; --help shows the usage", verb, len(rest))}
+		return "", usageError{fmt.Errorf("backup %s needs one file name, not %d; --help shows the usage", verb,
+			len(rest))}
 	}
 	return rest[0], nil
 }
@@ -189,7 +190,7 @@ func describe(p backup.Proof) string {
 		}
 	}
 	fmt.Fprintf(&b, "backup of the unit %s, made %s by version %s, up to record %d of epoch %d", m.Unit,
-		m.Made.Format(time.RFC3339), m.Program, m.Seq, m.Epoch)
+		m.At.Format(time.RFC3339), m.Program, m.Seq, m.Epoch)
 	if m.Final {
 		b.WriteString(": the last of its machine")
 	}
@@ -255,8 +256,8 @@ func restoreBackup(ctx context.Context, args []string, t *terminal, stdout io.Wr
 	}
 	defer f.Close() // it was only read
 	if err := owner.Become(in.StateDir); errors.Is(err, fs.ErrNotExist) && os.Geteuid() == 0 {
-		return usageError{fmt.Errorf("%s is not there: make it, as the user's who runs the controller: install -d -m 0700 "+
-			"-o tandem-controller -g tandem %s", in.StateDir, in.StateDir)}
+		return usageError{fmt.Errorf("%s is not there: make it, as the user's who runs the controller: install "+
+			"-d -m 0700 -o tandem-controller -g tandem %s", in.StateDir, in.StateDir)}
 	} else if errors.Is(err, owner.ErrUnsafe) {
 		return usageError{err}
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -268,7 +269,7 @@ func restoreBackup(ctx context.Context, args []string, t *terminal, stdout io.Wr
 	}
 	o := outcomeOf(p)
 	if o.StateDir = in.StateDir; !p.Manifest.Final {
-		o.LostSince = p.Manifest.Made
+		o.LostSince = p.Manifest.At
 	}
 	return show(stdout, in.JSON, o, describe(p)+"\n"+restored(in.StateDir, p.Manifest))
 }
@@ -282,5 +283,5 @@ func restored(dir string, m backup.Manifest) string {
 	}
 	return text + fmt.Sprintf(`lost is what happened after %s, record %d: what was submitted, made, enrolled or revoked
 whoever was revoked since counts again, unless named with --revoked
-open join tokens and links to the dashboard do not count any more`, m.Made.Format(time.RFC3339), m.Seq)
+open join tokens and links to the dashboard do not count any more`, m.At.Format(time.RFC3339), m.Seq)
 }

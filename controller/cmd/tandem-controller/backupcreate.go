@@ -32,7 +32,8 @@ func (*createIn) Help() map[string]string {
 			"passphrase)",
 		"passphrase-file":   "file whose first line is the passphrase, - for standard input",
 		"without-artefacts": "leave the artefacts out: nodes that need one wait until the same file is added again",
-		"final":             "the unit is to go on on another machine: no controller starts on the state directory any more",
+		"final": "the unit goes on on another machine: no controller starts on the state directory any " +
+			"more",
 	}
 }
 

@@ -68,7 +68,7 @@ type Manifest struct {
 	Format  int       `json:"format"`
 	Unit    string    `json:"unit"`
 	Program string    `json:"program"` // version of the controller that wrote it
-	Made    time.Time `json:"made"`    // by the controller's clock
+	At      time.Time `json:"at"`      // by the controller's clock
 	Epoch   uint64    `json:"epoch"`   // of the journal
 	Seq     uint64    `json:"seq"`     // of the journal's newest record, 0 for none
 	Hash    string    `json:"hash"`    // of that record, hexadecimal, which stands for the whole chain
@@ -93,7 +93,7 @@ type Left struct {
 // Origin is what a restored state directory was restored from.
 type Origin struct {
 	Unit     string    `json:"unit"`
-	Made     time.Time `json:"made"` // of the backup
+	At       time.Time `json:"at"` // of the backup
 	Seq      uint64    `json:"seq"`
 	Restored time.Time `json:"restored"`
 }
@@ -173,8 +173,8 @@ func Check(dir string) error {
 	moved := filepath.Join(dir, movedFile)
 	if _, err := os.Lstat(moved); err == nil {
 		return fmt.Errorf("this unit was moved to another machine: tandem-controller backup create --final has put %s "+
-			"there, and two controllers would overrule each other. If the other one is stopped for good, or there never "+
-			"was one, remove that file", moved)
+			"there, and two controllers would overrule each other. If the other one is stopped for good, or there "+
+			"never was one, remove that file", moved)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -199,8 +199,8 @@ func Restored(dir string) (*Origin, error) {
 		err = json.Unmarshal(data, &o)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w; remove it: certificates issued between the backup and its restore do not count "+
-			"then", filepath.Join(dir, restoredFile), err)
+		return nil, fmt.Errorf("%s: %w; remove it: certificates issued between the backup and its restore do not "+
+			"count then", filepath.Join(dir, restoredFile), err)
 	}
 	return &o, nil
 }

@@ -64,7 +64,8 @@ func stateOf(t *testing.T) (string, *journal.Journal) {
 	ok(t, err)
 	t.Cleanup(func() { ok(t, j.Close()) })
 	_, err = j.Append(&journal.Batch{Records: []record.Record{
-		{At: noon, Type: record.Opened, Data: []byte(`{}`)}, {At: noon, Type: record.Note, Data: []byte(`{"text":"x"}`)},
+		{At: noon, Type: record.Opened, Data: []byte(`{}`)},
+		{At: noon, Type: record.Note, Data: []byte(`{"text":"x"}`)},
 	}})
 	ok(t, err)
 	return dir, j
@@ -136,7 +137,7 @@ func TestRestore(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	p, err := restore(t, dir, file, func(r *Restore) { r.Revoked = []string{"node/lost", "token/bob"} })
 	ok(t, err)
-	if p.Manifest.Seq != 2 || p.Manifest.Unit != "line4" || !p.Manifest.Made.Equal(noon) || len(p.Bad) != 0 ||
+	if p.Manifest.Seq != 2 || p.Manifest.Unit != "line4" || !p.Manifest.At.Equal(noon) || len(p.Bad) != 0 ||
 		!strings.Contains(p.Journal, "the chain is whole") || len(m.Files) != len(p.Manifest.Files) {
 		t.Errorf("%+v", p)
 	}
@@ -183,7 +184,7 @@ func TestRestore(t *testing.T) {
 	}
 	ok(t, j.Close(), Check(dir))
 	o, err := Restored(dir)
-	if err != nil || o == nil || !o.Made.Equal(noon) || !o.Restored.Equal(now()) || o.Seq != 2 {
+	if err != nil || o == nil || !o.At.Equal(noon) || !o.Restored.Equal(now()) || o.Seq != 2 {
 		t.Errorf("%+v %v", o, err)
 	}
 	if _, err := restore(t, dir, file, nil); err == nil || !strings.Contains(err.Error(), "is not empty") {

@@ -74,7 +74,7 @@ func (r Restore) Run(ctx context.Context, from io.Reader, ids []age.Identity) (p
 		r.withdraw,
 		func() error {
 			m, text := p.Manifest, []byte(nil)
-			text, err := json.Marshal(&Origin{Unit: m.Unit, Made: m.Made, Seq: m.Seq, Restored: r.Now().UTC().Round(0)})
+			text, err := json.Marshal(&Origin{Unit: m.Unit, At: m.At, Seq: m.Seq, Restored: r.Now().UTC().Round(0)})
 			if err != nil {
 				return err
 			}
@@ -266,8 +266,8 @@ func (r Restore) unknownTokens(set tokens.Set) error {
 	for _, name := range r.Revoked {
 		token, is := strings.CutPrefix(name, tokenRole)
 		if is && !slices.ContainsFunc(set, func(t tokens.Token) bool { return t.Name == token }) {
-			return fmt.Errorf("the backup has no operators' token %q; leave it out, or correct its name, and restore again",
-				token)
+			return fmt.Errorf("the backup has no operators' token %q; leave it out, or correct its name, and restore "+
+				"again", token)
 		}
 	}
 	return nil

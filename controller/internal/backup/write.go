@@ -73,7 +73,7 @@ func Begin(cfg Config, j *journal.Journal) (_ *Draft, err error) {
 		return nil, err
 	}
 	s := d.snapshot
-	d.manifest = Manifest{Format: Format, Unit: cfg.Unit, Program: cfg.Program, Made: cfg.Now.UTC().Round(0),
+	d.manifest = Manifest{Format: Format, Unit: cfg.Unit, Program: cfg.Program, At: cfg.Now.UTC().Round(0),
 		Epoch: s.Epoch, Seq: s.Seq, Hash: hex.EncodeToString(s.Hash[:]), Final: cfg.Final}
 	entries, err := fs.ReadDir(d.root.FS(), ".")
 	if err != nil {
@@ -177,7 +177,7 @@ func (d *Draft) Write(ctx context.Context, w io.Writer, to ...age.Recipient) (Ma
 
 // add writes an entry, whose content fill writes, and puts it down in the manifest.
 func (d *Draft) add(t *tar.Writer, name string, size int64, fill func(io.Writer) (int64, error)) error {
-	h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o600, ModTime: d.manifest.Made}
+	h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o600, ModTime: d.manifest.At}
 	if err := t.WriteHeader(h); err != nil {
 		return err
 	}

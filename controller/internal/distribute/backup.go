@@ -25,7 +25,8 @@ func (c *Core) BackupUnit(ctx context.Context, in op.BackupIn, w io.Writer) (err
 	if err != nil {
 		return err
 	}
-	if err := c.Remark(ctx, view.Remark{Text: "a backup of the unit, with its keys, was made for " + names}); err != nil {
+	r := view.Remark{Text: "a backup of the unit, with its keys, was made for " + names}
+	if err := c.Remark(ctx, r); err != nil {
 		return err
 	}
 	d, err := c.beginBackup(ctx, in)
@@ -62,8 +63,8 @@ func (c *Core) backupFor(ctx context.Context, asked []string) (names string, to 
 		all = asked
 	}
 	if len(all) == 0 {
-		return "", nil, wire.New(wire.CodeMissing, "/to", "whom is the backup for? Name a public key of age, or give the "+
-			"controller --backup-to")
+		return "", nil, wire.New(wire.CodeMissing, "/to", "whom is the backup for? Name a public key of age, or give "+
+			"the controller --backup-to")
 	}
 	if to, err = backup.Recipients(all); err != nil {
 		return "", nil, wire.New(wire.CodeBadValue, "/to", err.Error())

@@ -221,8 +221,9 @@ func (c *Core) open(recovered bool) {
 	c.clockWentBack()
 	c.step(fleet.Opened{Version: c.cfg.Version, Recovered: recovered})
 	if o := c.cfg.Origin; older && o != nil { // its first start
-		c.step(fleet.Remark{Who: "restore", Data: view.Remark{Text: fmt.Sprintf("the unit was restored from the backup of "+
-			"%s, record %d: what happened after that is lost", o.Made.Format(time.RFC3339), o.Seq)}})
+		text := fmt.Sprintf("the unit was restored from the backup of %s, record %d: what happened after that is lost",
+			o.At.Format(time.RFC3339), o.Seq)
+		c.step(fleet.Remark{Who: "restore", Data: view.Remark{Text: text}})
 	}
 	c.revokeAgain(older)
 	c.step(fleet.Damaged{Documents: c.damaged})

@@ -66,8 +66,8 @@ func (c *Core) Certified(subject, serial string) error {
 	return nil
 }
 
-// adoptWait bounds how long who shows a certificate waits for the journal.
-const adoptWait = 10 * time.Second
+// takeOverWait bounds how long who shows a certificate waits for the journal.
+const takeOverWait = 10 * time.Second
 
 // Admit is Certified, in a unit that was restored from a backup also for a node's certificate that was issued between
 // that and the restore, which the journal cannot know: the node joined or renewed then. from is the caller's address.
@@ -75,12 +75,12 @@ func (c *Core) Admit(ctx context.Context, p ca.Peer, from string) error {
 	err := c.Certified(p.Subject, p.Serial)
 	o := c.cfg.Origin
 	if err == nil || o == nil || !strings.HasPrefix(p.Subject, "node/") ||
-		p.From.Add(ca.Skew).Before(o.Made.Truncate(time.Second)) || p.From.After(o.Restored) {
+		p.From.Add(ca.Skew).Before(o.At.Truncate(time.Second)) || p.From.After(o.Restored) {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, adoptWait)
+	ctx, cancel := context.WithTimeout(ctx, takeOverWait)
 	defer cancel()
-	return c.Enrolment(ctx, enrol.Adopt{Subject: p.Subject, Serial: p.Serial, Key: p.Key, Expires: p.Expires,
+	return c.Enrolment(ctx, enrol.TakeOver{Subject: p.Subject, Serial: p.Serial, Key: p.Key, Expires: p.Expires,
 		CA: p.CA.String(), From: from})
 }
 

@@ -214,8 +214,8 @@ func TestRestoredWhereTheClockIsBehind(t *testing.T) {
 		}
 		u.clock = func() time.Time { return time.Now().Add(-30 * time.Minute) }
 		u.start()
-		err := member(enrol.Join{Subject: "node/n1", Hash: "a", Key: "k", Serial: "1", Expires: time.Now().Add(time.Hour),
-			CA: "ca"})
+		err := member(enrol.Join{Subject: "node/n1", Hash: "a", Key: "k", Serial: "1",
+			Expires: time.Now().Add(time.Hour), CA: "ca"})
 		if err == nil || !strings.Contains(err.Error(), "the token was withdrawn") {
 			t.Errorf("joined with a token of the backup: %v", err)
 		}

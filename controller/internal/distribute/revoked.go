@@ -20,8 +20,8 @@ func (c *Core) openRevoked() (err error) {
 	return err
 }
 
-// revived returns, sorted, whom this journal lets in and the file of revocations does not; of an older journal also whom
-// it has never heard of: a certificate of theirs may be younger than it is.
+// revived returns, sorted, whom this journal lets in and the file of revocations does not; of an older journal also
+// whom it has never heard of: a certificate of theirs may be younger than it is.
 func (c *Core) revived(older bool) (subjects []string) {
 	if c.revoked == nil {
 		return nil

@@ -188,8 +188,8 @@ func (s *State) Decide(now time.Time, ev Event) Decision {
 		return s.revoke(now, ev)
 	case WithdrawTokens:
 		return s.withdrawTokens(now, ev)
-	case Adopt:
-		return s.adopt(ev)
+	case TakeOver:
+		return s.takeOver(ev)
 	case Prove:
 		return s.prove(ev)
 	}

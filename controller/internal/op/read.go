@@ -112,7 +112,8 @@ var (
 
 // BackupIn says for whom a backup is encrypted, and what is left out.
 type BackupIn struct {
-	To []string `query:"to" json:"-"` // public keys of age, age1…, by the unix socket only; the setting backup-to if left out
+	// public keys of age, age1…, by the unix socket only; those of the setting backup-to if they are left out
+	To []string `query:"to" json:"-"`
 
 	WithoutArtefacts bool `query:"withoutArtefacts" json:"-"` // leave the artefacts out
 }

@@ -35,7 +35,7 @@ type JoinedData struct {
 // RenewedData says that a subject has a new certificate. That and the one it was asked for with count.
 type RenewedData struct {
 	Subject string    `json:"subject"`
-	Old     string    `json:"old"` // "": nothing that it had counts any more, see enrol.Adopt
+	Old     string    `json:"old"` // "": nothing that it had counts any more, see enrol.TakeOver
 	Serial  string    `json:"serial"`
 	Key     string    `json:"key"`
 	Expires time.Time `json:"expires"`

@@ -173,16 +173,16 @@ const nameLayout = "backup-20060102T150405Z.age"
 
 var named = regexp.MustCompile(`^backup-\d{8}T\d{6}Z\.age$`)
 
-// prune removes the oldest backups of a directory until there are as many as are kept. The one that was just made stays,
-// whatever the clock says.
-func prune(dir, made string, keep int) error {
+// prune removes the oldest backups of a directory until there are as many as are kept. The one that was just made, the
+// newest, stays, whatever the clock says.
+func prune(dir, newest string, keep int) error {
 	entries, err := os.ReadDir(dir) // sorted by name, which is by time
 	if err != nil {
 		return command.Unreadable(dir, err)
 	}
 	var old []string
 	for _, e := range entries {
-		if named.MatchString(e.Name()) && e.Name() != made && e.Type().IsRegular() {
+		if named.MatchString(e.Name()) && e.Name() != newest && e.Type().IsRegular() {
 			old = append(old, e.Name())
 		}
 	}

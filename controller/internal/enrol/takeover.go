@@ -8,11 +8,11 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// Adopt takes over a certificate of the unit's CA that the journal does not have, because it was issued after the
+// TakeOver takes over a certificate of the unit's CA that the journal does not have, because it was issued after the
 // backup that the journal was restored from. Whoever asks has shown its key, and has made sure of when it was issued.
 // What the subject had before does not count any more, as if it had joined or renewed here. Who is known as revoked,
 // and whose key does not count any more, is refused.
-type Adopt struct {
+type TakeOver struct {
 	Subject string
 	Serial  string
 	Key     string // hash
@@ -21,9 +21,9 @@ type Adopt struct {
 	From    string // address of who shows it
 }
 
-func (Adopt) event() {}
+func (TakeOver) event() {}
 
-func (s *State) adopt(ev Adopt) Decision {
+func (s *State) takeOver(ev TakeOver) Decision {
 	sub := s.subjects[ev.Subject]
 	if sub != nil && slices.Contains(sub.Serials(), ev.Serial) {
 		return Decision{} // by another connection

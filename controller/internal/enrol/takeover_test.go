@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// TestAdopt: a certificate that is younger than the journal takes the place of the one before, or lets in whom the
+// TestTakeOver: a certificate that is younger than the journal takes the place of the one before, or lets in whom the
 // journal has never heard of. Who was revoked, and a key that does not count any more, stay out.
-func TestAdopt(t *testing.T) {
+func TestTakeOver(t *testing.T) {
 	r := newRig(t)
-	adopt := func(name, serial, key string) string {
-		d := r.do("", Adopt{Subject: "node/" + name, Serial: serial, Key: key, Expires: day.Add(time.Hour), CA: "ca"})
+	takeOver := func(name, serial, key string) string {
+		d := r.do("", TakeOver{Subject: "node/" + name, Serial: serial, Key: key, Expires: day.Add(time.Hour), CA: "ca"})
 		if d.Err != nil {
 			return d.Err.Message
 		}
@@ -31,7 +31,7 @@ func TestAdopt(t *testing.T) {
 		{"new", "c1", "k5", ""},
 		{"other", "d1", "k5", "does not count any more"}, // the key of another
 	} {
-		if got := adopt(c.name, c.serial, c.key); got != c.want && (c.want == "" || !strings.Contains(got, c.want)) {
+		if got := takeOver(c.name, c.serial, c.key); got != c.want && (c.want == "" || !strings.Contains(got, c.want)) {
 			t.Errorf("%s with %s: %q, want %q", c.name, c.serial, got, c.want)
 		}
 	}
@@ -46,7 +46,7 @@ func TestAdopt(t *testing.T) {
 		}
 	}
 	before := len(r.records)
-	if adopt("n1", "a2", "k3"); len(r.records) != before {
+	if takeOver("n1", "a2", "k3"); len(r.records) != before {
 		t.Error("it is in the journal twice")
 	}
 }
