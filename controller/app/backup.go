@@ -37,9 +37,9 @@ func (c *Config) settingsFiles() []backup.Setting {
 
 // BackupStopped writes a backup of a unit on whose state directory no controller runs. With final none will: the unit
 // is to go on elsewhere, and done, which makes the file durable under its name, is called before that is put down. file
-// is what the backup is called.
-func BackupStopped(ctx context.Context, cfg Config, w io.Writer, to []age.Recipient, artefacts, final bool, file string,
-	done func() error) (m backup.Manifest, err error) {
+// is what the backup is called, now what time it is.
+func BackupStopped(ctx context.Context, cfg Config, w io.Writer, to []age.Recipient, artefacts, final bool,
+	now time.Time, file string, done func() error) (m backup.Manifest, err error) {
 	if err := cfg.check(); err != nil {
 		return m, err
 	}
@@ -52,7 +52,7 @@ func BackupStopped(ctx context.Context, cfg Config, w io.Writer, to []age.Recipi
 	}
 	defer func() { err = errors.Join(err, j.Close()) }() // its lock keeps controllers out
 	b := cfg.backup()
-	b.Unit, b.Program, b.Now, b.Artefacts, b.Final = cfg.Unit, settings.Version, time.Now(), artefacts, final
+	b.Unit, b.Program, b.Now, b.Artefacts, b.Final = cfg.Unit, settings.Version, now, artefacts, final
 	d, err := backup.Begin(b, j)
 	if err != nil {
 		return m, err

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"filippo.io/age"
 	"golang.org/x/term"
@@ -84,7 +85,7 @@ func createBackup(ctx context.Context, args []string, t *terminal, stdout io.Wri
 		}
 		return durable.Replace(f.Name(), file)
 	}
-	m, err := app.BackupStopped(ctx, in.Config, f, to, !in.WithoutArtefacts, in.Final, file, done)
+	m, err := app.BackupStopped(ctx, in.Config, f, to, !in.WithoutArtefacts, in.Final, time.Now(), file, done)
 	if err != nil {
 		return err
 	}

@@ -142,9 +142,12 @@ func Verify(ctx context.Context, r io.Reader, ids []age.Identity, dir string) (p
 		return p, err
 	}
 	p.Bad = bad(p.Manifest)
-	p.Journal, err = checkJournal(ctx, path, p.Manifest, time.Now)
+	p.Journal, err = checkJournal(ctx, path, p.Manifest, never)
 	return p, err
 }
+
+// never is the clock of a journal that nobody goes on with.
+func never() time.Time { return time.Time{} }
 
 // bad are the artefacts whose content is not what their name says.
 func bad(m Manifest) (all []Left) {

@@ -11,7 +11,8 @@ import (
 func TestTakeOver(t *testing.T) {
 	r := newRig(t)
 	takeOver := func(name, serial, key string) string {
-		d := r.do("", TakeOver{Subject: "node/" + name, Serial: serial, Key: key, Expires: day.Add(time.Hour), CA: "ca"})
+		d := r.do("", TakeOver{Subject: "node/" + name, Serial: serial, Key: key, Expires: day.Add(time.Hour),
+			CA: "ca"})
 		if d.Err != nil {
 			return d.Err.Message
 		}
