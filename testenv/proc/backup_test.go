@@ -3,6 +3,7 @@ package proc
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -82,4 +83,41 @@ func TestMachineIsDeleted(t *testing.T) {
 	u.AwaitVersion("1.1.0", "n1")
 	u.accept("1.2.0", 3)
 	u.AwaitVersion("1.2.0", "n1")
+}
+
+// TestBackupOverTheNetwork: a token of the role admin gets a backup for whom the controller's settings name, and for
+// nobody of its own choice; other roles get none.
+func TestBackupOverTheNetwork(t *testing.T) {
+	t.Parallel()
+	u := NewUnit(t)
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.StartController("--http", "https://127.0.0.1:"+strconv.Itoa(Port(t)), "--backup-to", id.Recipient().String())
+	root, ann := newToken(t, u, "root", "admin"), newToken(t, u, "ann", "operate")
+	create := func(g grant, args ...string) Output {
+		t.Helper()
+		return Run(t, u.Dir, g.env(), append([]string{Binary(t, "tandem"), "backup", "create"}, args...)...)
+	}
+	has(t, create(ann, filepath.Join(u.Dir, "a.age")), 1, "", "admin")
+	pass := filepath.Join(u.Dir, "pass")
+	if err := os.WriteFile(pass, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i, args := range [][]string{{"--to", id.Recipient().String()}, {"--passphrase-file", pass}} {
+		file := filepath.Join(u.Dir, strconv.Itoa(i)+".age")
+		has(t, create(root, append([]string{file}, args...)...), 1, "", "on the controller's machine only")
+		if _, err := os.Stat(file); err == nil {
+			t.Errorf("%q wrote a file", args)
+		}
+	}
+	has(t, create(root, filepath.Join(u.Dir, "b.age")), 0, "wrote", "")
+	has(t, u.Tandem("events", "--type", "note"), 0, "made for "+id.Recipient().String(), "")
+	keys := filepath.Join(u.Dir, "key")
+	if err := os.WriteFile(keys, []byte(id.String()+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	has(t, Run(t, u.Dir, nil, Binary(t, "tandem-controller"), "backup", "verify", filepath.Join(u.Dir, "b.age"),
+		"--identity", keys), 0, "backup of the unit u1", "")
 }
