@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,6 +21,7 @@ import (
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/revoked"
 	"tandem.internal/controller/internal/tokens"
+	"tandem.internal/shared/filetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -240,32 +240,43 @@ func verify(t *testing.T, file []byte, ids ...age.Identity) error {
 	return err
 }
 
-// TestDamage: whatever byte of a backup is another one, and wherever it ends, that is told, and no controller starts on
-// what is restored of it.
+// TestDamage: whatever bit of a backup is another one, and wherever it ends, that is told, and no controller starts on
+// what is restored of it. A sample is tried, with each byte of the beginning, where age's header is, and of the end.
 func TestDamage(t *testing.T) {
 	file, _ := made(t, false)
-	ok(t, verify(t, file, key))
-	bits := rand.New(rand.NewPCG(1, 2))
-	step := max(1, len(file)/400) // and every byte of the first and the last 600, where age's header and the end are
-	for at := 0; at < len(file); at++ {
-		if at > 600 && at < len(file)-600 && at%step != 0 {
+	dir := filetest.MemoryDir(t)
+	look := func(file []byte) error {
+		_, err := Verify(t.Context(), bytes.NewReader(file), []age.Identity{key}, dir)
+		return err
+	}
+	ok(t, look(file))
+	chance := filetest.Chance(t)
+	var bits []int
+	for at := range file {
+		switch edge := at < 400 || at > len(file)-100; {
+		case filetest.EveryBit():
+			for bit := range 8 {
+				bits = append(bits, 8*at+bit)
+			}
+		case edge || chance.IntN(len(file)/200) == 0:
+			bits = append(bits, 8*at+chance.IntN(8))
+		}
+	}
+	for i, bit := range bits {
+		bad := filetest.Flipped(file, bit)
+		if err := look(bad); !errors.Is(err, ErrDamaged) && !(errors.Is(err, ErrKey) && bit < 8*400) {
+			t.Errorf("bit %d: %v", bit, err)
+		}
+		if i%50 > 0 {
 			continue
 		}
-		was := file[at]
-		file[at] ^= 1 << bits.IntN(8)
-		if err := verify(t, file, key); !errors.Is(err, ErrDamaged) && !(errors.Is(err, ErrKey) && at < 400) {
-			t.Errorf("byte %d: %v", at, err)
+		dir := t.TempDir()
+		if _, err := restore(t, dir, bad, nil); err == nil || Check(dir) == nil {
+			t.Errorf("bit %d was restored: %v, %v", bit, err, Check(dir))
 		}
-		if at%(10*step) == 0 {
-			dir := t.TempDir()
-			if _, err := restore(t, dir, file, nil); err == nil || Check(dir) == nil {
-				t.Errorf("byte %d was restored: %v, %v", at, err, Check(dir))
-			}
-		}
-		file[at] = was
 	}
-	for end := 0; end < len(file); end += step {
-		if err := verify(t, file[:end], key); !errors.Is(err, ErrDamaged) {
+	for end := 0; end < len(file); end += 1 + chance.IntN(len(file)/100) {
+		if err := look(file[:end]); !errors.Is(err, ErrDamaged) {
 			t.Errorf("cut to %d bytes: %v", end, err)
 		}
 	}
