@@ -217,10 +217,11 @@ func (c *Core) loop(ctx context.Context) {
 // open is the beginning of a life: the first record, and a look at the readable copy. After a
 // failure of the journal it is also the proof that it takes records again.
 func (c *Core) open(recovered bool) {
-	older := c.older() // clockWentBack may write to the journal
+	older, o := c.older(), c.cfg.Origin // clockWentBack may write to the journal
+	restored := older && o != nil && c.journal.Load().Last() == o.Seq
 	c.clockWentBack()
 	c.step(fleet.Opened{Version: c.cfg.Version, Recovered: recovered})
-	if o := c.cfg.Origin; older && o != nil { // its first start
+	if restored { // its first start
 		text := fmt.Sprintf("the unit was restored from the backup of %s, record %d: what happened after that is lost",
 			o.At.Format(time.RFC3339), o.Seq)
 		c.step(fleet.Remark{Who: "restore", Data: view.Remark{Text: text}})
