@@ -22,7 +22,7 @@ FULL ?= $(BIN)/tandem-node-full
 CLI ?= $(BIN)/tandem
 ARCHES ?= amd64
 
-.PHONY: help up demo-upgrade test quick check build agent agent-full cli packages release torrent notice fmt-check vet staticcheck tidy tidy-check standalone fuzz vuln brokers bench soak ship-check vm clean
+.PHONY: help up demo-upgrade test quick check build agent agent-full cli packages images release torrent notice fmt-check vet staticcheck tidy tidy-check standalone fuzz vuln brokers bench soak ship-check vm clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -104,6 +104,9 @@ soak: ## random faults, many more schedules than in the tests; 200,000 hostile c
 
 packages: ## deb and rpm of each program, in bin/packages; OUT=DIR, ARCHES="amd64 arm64 armhf riscv64": shared/docs/packages.md
 	@deploy/packages/build $(NFPM) "$(or $(OUT),$(BIN)/packages)" "$(VERSION)" $(ARCHES)
+
+images: ## container images, as layouts in bin/images; OUT=DIR, ARCHES="amd64 arm64 armv7 riscv64": shared/docs/images.md
+	@deploy/ship/images "$(or $(OUT),$(BIN)/images)" "$(VERSION)" $(ARCHES)
 
 release: ## a release in the new folder OUT=DIR, signed with the publisher's key KEY=FILE: shared/docs/releases.md
 	@deploy/ship/release "$(or $(OUT),$(BIN)/release-$(VERSION))" "$(KEY)" "$(PASSWORD_FILE)"

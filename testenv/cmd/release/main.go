@@ -2,9 +2,12 @@
 // bill of materials for each program, the version's notes, and the checksums of all:
 //
 //	release -version V -time UNIX-SECONDS -programs DIR -out DIR [-with DIR]...
+//	release images -version V -time UNIX-SECONDS -programs DIR -out DIR [-tar]
+//	release apt -time UNIX-SECONDS DIR
 //
 // DIR has a folder for each system, such as linux_arm64, and the programs in it. What lies in the folders that -with
-// names is part of the release, too. The same programs give the same bytes. It signs nothing: deploy/ship/release does.
+// names is part of the release, too. "images" makes container images of the programs for Linux; "apt" makes a
+// repository of a folder with .deb files. The same input gives the same bytes. It signs nothing: deploy/ship/release does.
 package main
 
 import (
@@ -45,34 +48,57 @@ type program struct {
 func (p *program) windows() bool { return strings.HasPrefix(p.system, "windows_") }
 
 func run(args []string, to io.Writer) error {
-	var r release
-	var seconds int64
-	var programs string
+	if len(args) > 0 && args[0] == "images" {
+		return makeImages(args[1:], to)
+	}
+	return makeRelease(args, to)
+}
+
+// options are what all are told.
+type options struct {
+	*flag.FlagSet
+	release
+	seconds  int64
+	programs string
+}
+
+func newOptions(name string) *options {
+	o := &options{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError)}
+	o.StringVar(&o.version, "version", "", "version of the programs")
+	o.Int64Var(&o.seconds, "time", 0, "when what is built was changed last, in seconds since 1970")
+	o.StringVar(&o.programs, "programs", "", "folder with a folder of programs for each system")
+	o.StringVar(&o.out, "out", "", "folder that is made")
+	o.StringVar(&o.docs, "docs", "shared/docs", "folder with the documents")
+	return o
+}
+
+// read reads the command line, and what stands in the folders that it names.
+func (o *options) read(args []string) (all []program, err error) {
+	if err := o.Parse(args); err != nil {
+		return nil, err
+	}
+	if o.NArg() > 0 || o.version == "" || o.programs == "" || o.out == "" {
+		return nil, errors.New("-version, -programs and -out are required, and nothing else stands there")
+	}
+	o.at = time.Unix(o.seconds, 0).UTC()
+	if o.licences, err = readNotice(filepath.Join(o.docs, "notice.md")); err != nil {
+		return nil, err
+	}
+	return found(o.programs)
+}
+
+func makeRelease(args []string, to io.Writer) error {
+	o := newOptions("release")
 	var with []string
-	flags := flag.NewFlagSet("release", flag.ContinueOnError)
-	flags.StringVar(&r.version, "version", "", "version of the programs")
-	flags.Int64Var(&seconds, "time", 0, "when what is built was changed last, in seconds since 1970")
-	flags.StringVar(&programs, "programs", "", "folder with a folder of programs for each system")
-	flags.StringVar(&r.out, "out", "", "folder that is made")
-	flags.StringVar(&r.docs, "docs", "shared/docs", "folder with the documents")
-	flags.Func("with", "folder that is part of the release", func(s string) error {
+	o.Func("with", "folder that is part of the release", func(s string) error {
 		with = append(with, s)
 		return nil
 	})
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	if flags.NArg() > 0 || r.version == "" || programs == "" || r.out == "" {
-		return errors.New("-version, -programs and -out are required, and nothing else stands there")
-	}
-	r.at = time.Unix(seconds, 0).UTC()
-	all, err := found(programs)
+	all, err := o.read(args)
 	if err != nil {
 		return err
 	}
-	if r.licences, err = readNotice(filepath.Join(r.docs, "notice.md")); err != nil {
-		return err
-	}
+	r := &o.release
 	if err := os.Mkdir(r.out, 0o755); err != nil { // one that is there may have another version's files
 		return err
 	}

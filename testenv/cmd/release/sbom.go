@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"debug/buildinfo"
@@ -55,22 +56,36 @@ func others(info *debug.BuildInfo) (all []*debug.Module) {
 	return all
 }
 
-// sbom writes what a program is made of (CycloneDX, JSON). A module that notice.md does not have is refused.
+// sbom writes what a program is made of.
 func (r *release) sbom(p *program) error {
-	info, err := buildinfo.ReadFile(p.file)
+	text, err := r.bill(p)
 	if err != nil {
 		return err
+	}
+	dir := filepath.Join(r.out, "sbom")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, p.name+"_"+r.version+"_"+p.system+".cdx.json"), text, 0o644)
+}
+
+// bill is what a program is made of, with what else is beside it (CycloneDX, JSON). A module that notice.md does not
+// have is refused.
+func (r *release) bill(p *program, beside ...cdx.Component) ([]byte, error) {
+	info, err := buildinfo.ReadFile(p.file)
+	if err != nil {
+		return nil, err
 	}
 	sum, err := hashOf(p.file)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	goVersion, _, _ := strings.Cut(strings.TrimPrefix(info.GoVersion, "go"), "-") // without experiments
-	components := []cdx.Component{component("std", goVersion, "BSD-3-Clause")}
+	components := append([]cdx.Component{component("std", goVersion, "BSD-3-Clause")}, beside...)
 	for _, m := range others(info) {
 		l, ok := r.licences[m.Path]
 		if !ok || l.version != m.Version {
-			return fmt.Errorf("%s %s is in it and not in notice.md: run make notice", m.Path, m.Version)
+			return nil, fmt.Errorf("%s %s is in it and not in notice.md: run make notice", m.Path, m.Version)
 		}
 		components = append(components, component(m.Path, m.Version, l.name))
 	}
@@ -89,15 +104,9 @@ func (r *release) sbom(p *program) error {
 	}
 	bom.Components = &components
 	bom.Dependencies = &[]cdx.Dependency{{Ref: self, Dependencies: &refs}}
-	dir := filepath.Join(r.out, "sbom")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	out, err := os.Create(filepath.Join(dir, self+".cdx.json"))
-	if err != nil {
-		return err
-	}
-	return errors.Join(cdx.NewBOMEncoder(out, cdx.BOMFileFormatJSON).SetPretty(true).Encode(bom), out.Close())
+	var text bytes.Buffer
+	err = cdx.NewBOMEncoder(&text, cdx.BOMFileFormatJSON).SetPretty(true).Encode(bom)
+	return text.Bytes(), err
 }
 
 func component(path, version, licence string) cdx.Component {
