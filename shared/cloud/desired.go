@@ -194,8 +194,8 @@ func (d *DesiredStatus) check() *wire.Error {
 		c.named("/instances", i, "/subject", &in.Subject)
 		c.short("/instances", i, "/version", in.Version, items.MaxText)
 		c.labels(i, in.Labels)
-		if p := in.Priority; p != nil && (*p < 0 || *p > items.MaxPriority) {
-			c.bad("/instances", i, "/priority", fmt.Sprintf("must be from 0 to %d", items.MaxPriority))
+		if p := in.Priority; p != nil && (*p < 0 || int64(*p) > items.MaxPriority) {
+			c.bad("/instances", i, "/priority", fmt.Sprintf("must be from 0 to %d", int64(items.MaxPriority)))
 		}
 		if in.NumInstances < 0 || in.NumInstances > items.MaxInstances {
 			c.bad("/instances", i, "/numInstances", fmt.Sprintf("must be from 0 to %d", items.MaxInstances))

@@ -24,7 +24,7 @@ func (p *parser) encrypted(a strictjson.At) *wire.Encrypted {
 		}),
 		strictjson.Required("size", func(a strictjson.At) {
 			n, _ := p.Whole(a, 1, maxEncrypted,
-				fmt.Sprintf("the size of the encrypted file is a whole number of bytes, 1 to %d", maxEncrypted))
+				fmt.Sprintf("the size of the encrypted file is a whole number of bytes, 1 to %d", int64(maxEncrypted)))
 			e.Size = int64(n)
 		}))
 	return &e

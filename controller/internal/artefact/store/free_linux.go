@@ -12,7 +12,7 @@ func free(dir string) (int64, error) {
 	if err := unix.Statfs(dir, &st); err != nil {
 		return 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
 	}
-	return int64(st.Bavail) * st.Bsize, nil
+	return int64(st.Bavail) * int64(st.Bsize), nil // of 32 bits on 32-bit machines
 }
 
 // forgetPages has the next reading of a file come from the disk.
