@@ -75,7 +75,7 @@ func read(t *testing.T, files map[string]string, d v1.Descriptor, into any) stri
 func TestImages(t *testing.T) {
 	build := func(programs string, extra ...string) (string, error) {
 		out := t.TempDir()
-		return out, run(append([]string{"images", "-version", "1.0.0-dev.7+abc", "-time", "1767225600", "-programs",
+		return out, run(append([]string{"images", "-version", version, "-time", "1767225600", "-programs",
 			programs, "-out", out, "-docs", docs}, extra...), io.Discard)
 	}
 	programs := small(t)
@@ -195,7 +195,7 @@ func layoutIs(t *testing.T, files map[string]string, name string) {
 		count(m.Layers...)
 		if c.Config.User != "65532:65532" || c.Config.Entrypoint[0] != "/"+name || c.OS != "linux" ||
 			c.Architecture != image.Platform.Architecture || c.Variant != image.Platform.Variant ||
-			!c.Created.Equal(time.Unix(1767225600, 0)) || c.Config.Labels[v1.AnnotationVersion] != "1.0.0-dev.7+abc" {
+			!c.Created.Equal(time.Unix(1767225600, 0)) || c.Config.Labels[v1.AnnotationVersion] != version {
 			t.Errorf("%s: %+v", name, c)
 		}
 		if len(m.Layers) != 2 || len(c.RootFS.DiffIDs) != 2 {

@@ -48,8 +48,15 @@ type program struct {
 func (p *program) windows() bool { return strings.HasPrefix(p.system, "windows_") }
 
 func run(args []string, to io.Writer) error {
-	if len(args) > 0 && args[0] == "images" {
+	verb := ""
+	if len(args) > 0 {
+		verb = args[0]
+	}
+	switch verb {
+	case "images":
 		return makeImages(args[1:], to)
+	case "apt":
+		return makeApt(args[1:], to)
 	}
 	return makeRelease(args, to)
 }

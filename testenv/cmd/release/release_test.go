@@ -15,16 +15,21 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
+
+	"tandem.internal/testenv/proc"
 )
 
 const (
 	top  = "../../.."
 	docs = top + "/shared/docs"
+
+	version = "1.0.0-dev.7+abc"
 )
 
 // built is a folder with every program for this machine, and their system.
@@ -32,8 +37,8 @@ func built(t *testing.T) (dir, system string) {
 	t.Helper()
 	dir, system = t.TempDir(), runtime.GOOS+"_"+runtime.GOARCH
 	for _, module := range []string{"controller", "broker", "nodeagent", "nodeagent/key", "nodeagent/bittorrent"} {
-		build := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o",
-			filepath.Join(dir, system)+"/", "./cmd/...")
+		build := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w -X "+
+			"tandem.internal/shared/settings.Version="+version, "-o", filepath.Join(dir, system)+"/", "./cmd/...")
 		build.Dir = filepath.Join(top, module)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0") // as the Makefile does
 		if out, err := build.CombinedOutput(); err != nil {
@@ -93,7 +98,7 @@ func TestRelease(t *testing.T) {
 	}
 	build := func(extra ...string) (string, error) {
 		out := filepath.Join(t.TempDir(), "out")
-		return out, run(append([]string{"-version", "1.0.0-dev.7+abc", "-time", "1767225600", "-programs", programs,
+		return out, run(append([]string{"-version", version, "-time", "1767225600", "-programs", programs,
 			"-out", out, "-docs", docs, "-with", packages}, extra...), io.Discard)
 	}
 	one, err := build()
@@ -114,7 +119,7 @@ func TestRelease(t *testing.T) {
 		t.Errorf("twice the same programs, and not the same release: %q %q", slices.Sorted(maps.Keys(had)),
 			slices.Sorted(maps.Keys(have)))
 	}
-	stem := "_1.0.0-dev.7+abc_" + system
+	stem := "_" + version + "_" + system
 	for _, name := range []string{"tandem" + stem + ".tar.gz", "tandem-node" + stem, "tandem-node-full" + stem,
 		"sbom/tandem-controller" + stem + ".cdx.json", "sbom/tandem-key" + stem + ".cdx.json", "packages/a.deb",
 		"notes.md", "notice.md", "SHA256SUMS"} {
@@ -131,6 +136,71 @@ func TestRelease(t *testing.T) {
 		t.Errorf("a module that the notice has not: %v", err)
 	}
 	verified(t, filepath.Join(programs, system, "tandem"), one)
+	offered(t, filepath.Join(programs, system), filepath.Join(one, "tandem-node"+stem))
+}
+
+// offered signs an agent of a release as deploy/ship/release does: it is put on offer as it lies there, and a node that
+// demands the publisher's signature takes it, changed it does not.
+func offered(t *testing.T, programs, agent string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "release-") // short: a socket's path has at most 107 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	key, socket, node := filepath.Join(dir, "key"), filepath.Join(dir, "socket"), filepath.Join(dir, "node")
+	program := func(name string) string { return filepath.Join(programs, name) }
+	env := []string{"TANDEM_SOCKET=" + socket}
+	tandem := func(want string, args ...string) {
+		t.Helper()
+		if o := proc.Run(t, dir, env, append([]string{program("tandem")}, args...)...); o.Status != 0 ||
+			!strings.Contains(o.Out, want) {
+			t.Fatalf("tandem %q: want %q, status %d\n%s%s", args, want, o.Status, o.Out, o.Errors)
+		}
+	}
+	tandem("", "publisher", "create", key, "--no-password")
+	tandem("", "publisher", "sign-file", agent, "--version", version, "--key", key)
+	port := strconv.Itoa(proc.Port(t))
+	controller := proc.Start(t, "controller", nil, program("tandem-controller"), "--unit", "u1", "--state-dir",
+		filepath.Join(dir, "controller"), "--listen", "127.0.0.1:"+port, "--socket", socket)
+	proc.Until(t, "the controller is ready", func() string {
+		o := proc.Run(t, dir, env, program("tandem"), "unit", "status")
+		return o.Errors
+	})
+	tandem(version, "agent", "release", agent)
+	tandem(version+"  "+runtime.GOARCH+"  yes", "agent", "list")
+
+	// An agent that was started with the key writes down that a signature is demanded.
+	running := proc.Start(t, "node", nil, program("tandem-node"), "launch", "--", "--unit", "u1", "--node", "n1", "--type",
+		"main", "--broker", "tcp://127.0.0.1:"+port, "--state-dir", node, "--publisher-key", key+".pub")
+	proc.Until(t, "the node is there", func() string {
+		return proc.Run(t, dir, env, program("tandem"), "node", "n1").Errors
+	})
+	stage := func() proc.Output {
+		return proc.Run(t, dir, nil, program("tandem-node"), "slot", "stage", agent, "--state-dir", node)
+	}
+	if o := stage(); o.Status != 0 {
+		t.Errorf("%s%s", o.Out, o.Errors)
+	}
+	f, err := os.OpenFile(agent, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString(" "); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if o := stage(); o.Status == 0 || !strings.Contains(o.Errors, "bad-signature") {
+		t.Errorf("changed, it is staged: %s%s", o.Out, o.Errors)
+	}
+	running.Stop()
+	controller.Stop()
 }
 
 // tree has what the files below dir hold.
@@ -218,7 +288,7 @@ func verified(t *testing.T, tandem, dir string) {
 	}
 	key := filepath.Join(t.TempDir(), "key")
 	for _, args := range [][]string{{"create", key, "--no-password"}, {"sign-file", filepath.Join(dir, "SHA256SUMS"),
-		"--component", "tandem-release", "--version", "1.0.0-dev.7+abc", "--key", key}} {
+		"--component", "tandem-release", "--version", version, "--key", key}} {
 		if out, err := exec.Command(tandem, append([]string{"publisher"}, args...)...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %v\n%s", args, err, out)
 		}
@@ -240,7 +310,7 @@ func verified(t *testing.T, tandem, dir string) {
 		out, err := sh.CombinedOutput()
 		return string(out), err
 	}
-	if out, err := follow(); err != nil || !strings.Contains(out, "tandem-release 1.0.0-dev.7+abc") {
+	if out, err := follow(); err != nil || !strings.Contains(out, "tandem-release "+version) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, name := range []string{"notes.md", "SHA256SUMS"} {
