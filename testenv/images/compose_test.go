@@ -20,8 +20,6 @@ import (
 	"tandem.internal/testenv/proc"
 )
 
-func goarch() string { return runtime.GOARCH }
-
 // What the compose file names is there: images, settings, places for volumes. No container is needed to see that.
 func TestComposeNamesWhatIsThere(t *testing.T) {
 	c, err := readCompose(filepath.Join(proc.Root(t), "deploy/images/compose.yaml"))
@@ -79,10 +77,8 @@ type place struct {
 	env []string
 }
 
-func newPlace(t *testing.T) *place {
+func newPlace(t *testing.T, path, layouts string) *place {
 	t.Helper()
-	path := runtimes(t)[0]
-	layouts := made(t)
 	dir, err := os.MkdirTemp("", "images-") // short: a socket's path has at most 107 bytes
 	if err != nil {
 		t.Fatal(err)
@@ -96,9 +92,10 @@ func newPlace(t *testing.T) *place {
 	}
 	known := map[string]v1.Image{}
 	for _, name := range []string{"tandem", "tandem-controller", "tandem-node"} {
-		known[name] = unpack(t, filepath.Join(layouts, name), goarch(), filepath.Join(dir, "roots", name))
+		known[name] = unpack(t, filepath.Join(layouts, name), runtime.GOARCH, filepath.Join(dir, "roots", name))
 	}
-	if err := writeJSON(filepath.Join(dir, "engine.json"), map[string]any{"Runtime": path, "Images": known}); err != nil {
+	settings := map[string]any{"Runtime": path, "Images": known}
+	if err := writeJSON(filepath.Join(dir, "engine.json"), settings); err != nil {
 		t.Fatal(err)
 	}
 	const hosts = "127.0.0.1 localhost controller press-1 press-2\n"
@@ -124,6 +121,9 @@ func (p *place) end() {
 				p.t.Logf("--- what %s printed:\n%s", name, p.file(name, "log"))
 			}
 			if p.file(name, "status") == "" { // else another process may have its number
+				if err := os.WriteFile(filepath.Join(p.dir, name, "status.stop"), nil, 0o600); err != nil {
+					p.t.Error(err)
+				}
 				if process, err := os.FindProcess(pid); err == nil {
 					_ = process.Kill() // it may have ended
 				}
@@ -175,8 +175,8 @@ func (p *place) tandem(args string) string {
 
 // The unit of the compose file comes up as the document has it, as containers that may nothing: nodes join and get
 // their configuration, the agent says what it cannot do, and all stop when they are told to.
-func TestUnitOfImages(t *testing.T) {
-	p := newPlace(t)
+func unitOfImages(t *testing.T, path, layouts string) {
+	p := newPlace(t, path, layouts)
 	if out, err := p.sh(recipe(t, "Try it")); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -238,6 +238,9 @@ func TestUnitOfImages(t *testing.T) {
 		t.Errorf("its health:\n%s", health)
 	}
 
+	if *ship {
+		p.triesAnother()
+	}
 	if out, err := p.sh("cd deploy/images && docker compose down"); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -246,4 +249,22 @@ func TestUnitOfImages(t *testing.T) {
 			t.Errorf("%s ended with status %q", name, status)
 		}
 	}
+}
+
+// triesAnother has an agent try another version of itself: it ends, and the engine starts it again. It takes a minute.
+func (p *place) triesAnother() {
+	p.t.Helper()
+	out, err := p.sh("cd deploy/images && docker compose run --rm press-1 slot stage /tandem-node --state-dir /state")
+	if err != nil {
+		p.t.Fatalf("%v\n%s", err, out)
+	}
+	before := p.pid("press-1")
+	p.tandem("node try press-1")
+	trial := regexp.MustCompile(`(?m)^a .* yes +yes$`) // verified, and it runs
+	proc.Until(p.t, "slot a runs, in another container", func() string {
+		if health := p.tandem("health press-1"); !trial.MatchString(health) || p.pid("press-1") == before {
+			return health
+		}
+		return ""
+	})
 }

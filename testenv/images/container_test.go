@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -153,9 +154,9 @@ func writeJSON(path string, v any) error {
 
 // command is the runtime's command line. crun refuses control groups of the old and the new kind beside each other: in
 // a mount namespace of its own it sees new ones alone.
-func command(runtime, state string, args ...string) []string {
-	words := []string{runtime, "--root", state}
-	if filepath.Base(runtime) != "crun" {
+func command(path, state string, args ...string) []string {
+	words := []string{path, "--root", state}
+	if filepath.Base(path) != "crun" {
 		return append(words, args...)
 	}
 	words = append(append(words, "--cgroup-manager=disabled"), args...)
@@ -166,19 +167,26 @@ func command(runtime, state string, args ...string) []string {
 	return append([]string{"unshare", "--mount", "sh", "-c", script, "sh"}, words...)
 }
 
-// Every image is run by every runtime, and is what it says.
-func TestImagesRun(t *testing.T) {
-	paths, arch := runtimes(t), goarch()
+// Images are run as containers: each of them, by each runtime, and a unit of them.
+func TestImages(t *testing.T) {
+	paths := runtimes(t)
 	layouts := made(t)
+	t.Run("each by each runtime", func(t *testing.T) { eachRuns(t, paths, layouts) })
+	t.Run("a unit", func(t *testing.T) { unitOfImages(t, paths[0], layouts) })
+}
+
+// eachRuns: every image is run by every runtime, and is what it says.
+func eachRuns(t *testing.T, paths []string, layouts string) {
 	for _, name := range []string{"tandem", "tandem-controller", "tandem-broker", "tandem-node"} {
 		dir := t.TempDir()
 		c := container{name: name, root: filepath.Join(dir, "root"), args: []string{"--version"}}
-		c.image = unpack(t, filepath.Join(layouts, name), arch, c.root)
+		c.image = unpack(t, filepath.Join(layouts, name), runtime.GOARCH, c.root)
 		if err := c.bundle(dir); err != nil {
 			t.Fatal(err)
 		}
 		for _, path := range paths {
-			argv := command(path, filepath.Join(dir, "state"), "run", "--bundle", dir, fmt.Sprint(name, "-", os.Getpid()))
+			argv := command(path, filepath.Join(dir, "state"), "run", "--bundle", dir,
+				fmt.Sprint(name, "-", os.Getpid()))
 			out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
 			if err != nil || !strings.HasPrefix(string(out), name) {
 				t.Errorf("%s by %s: %v %s", name, path, err, out)
@@ -196,7 +204,8 @@ func confined(t *testing.T, pid int) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"Uid:\t65532\t65532\t65532\t65532\n", "Gid:\t65532\t65532\t65532\t65532\n",
-		"CapEff:\t0000000000000000\n", "CapPrm:\t0000000000000000\n", "CapBnd:\t0000000000000000\n", "NoNewPrivs:\t1\n"} {
+		"CapEff:\t0000000000000000\n", "CapPrm:\t0000000000000000\n", "CapBnd:\t0000000000000000\n",
+		"NoNewPrivs:\t1\n"} {
 		if !strings.Contains(string(status), "\n"+want) {
 			t.Errorf("process %d has not %q", pid, want)
 		}

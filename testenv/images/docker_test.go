@@ -15,6 +15,8 @@ import (
 
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
 	"go.yaml.in/yaml/v3"
+
+	"tandem.internal/testenv/proc"
 )
 
 // compose is a compose file, as far as the one of deploy/images goes: what is not here is a mistake.
@@ -144,8 +146,8 @@ func (e *engine) command(name, dir string, args []string) ([]string, error) {
 	if err == nil {
 		err = c.bundle(dir)
 	}
-	return command(e.Runtime, e.at("state"), "run", "--bundle", dir, "--pid-file", filepath.Join(dir, "pid"), e.id(dir)),
-		err
+	return command(e.Runtime, e.at("state"), "run", "--bundle", dir, "--pid-file", filepath.Join(dir, "pid"),
+		e.id(dir)), err
 }
 
 // id is the name of a container for the runtime.
@@ -167,6 +169,18 @@ func (e *engine) run(name string, args []string) (status int, err error) {
 	}
 	return cmd.ProcessState.ExitCode(), os.RemoveAll(dir)
 }
+
+// keep runs a container, again and again where the file says so, until it is to stop; then its status is in a file.
+const keep = `file=$0 restart=$1
+shift
+while :; do
+	status=0
+	"$@" || status=$?
+	if [ -e "$file.stop" ] || [ -z "$restart" ]; then break; fi
+	sleep 1
+done
+echo $status >"$file.new"
+mv "$file.new" "$file"`
 
 // up starts services, all by default, and returns when their processes are there.
 func (e *engine) up(names []string) error {
@@ -191,8 +205,8 @@ func (e *engine) up(names []string) error {
 		if err != nil {
 			return err
 		}
-		cmd := exec.Command("sh", append([]string{"-c", `"$@"; echo $? >"$0".new; mv "$0".new "$0"`,
-			filepath.Join(dir, "status")}, argv...)...)
+		cmd := exec.Command("sh", append([]string{"-c", keep, filepath.Join(dir, "status"), e.Services[name].Restart},
+			argv...)...)
 		cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, &syscall.SysProcAttr{Setsid: true}
 		if err := errors.Join(cmd.Start(), log.Close()); err != nil {
 			return err
@@ -204,12 +218,15 @@ func (e *engine) up(names []string) error {
 	return nil
 }
 
-// down asks all to stop, the controller last, and waits for them as long as engines do.
+// down asks all to stop, the controller last, and waits for them.
 func (e *engine) down() error {
 	var all []error
 	for _, name := range []string{"press-2", "press-1", "controller"} {
 		if _, err := os.Stat(e.at(name)); err != nil {
 			continue
+		}
+		if err := os.WriteFile(e.at(name, "status.stop"), nil, 0o600); err != nil {
+			return err
 		}
 		argv := command(e.Runtime, e.at("state"), "kill", e.id(e.at(name)), "TERM")
 		if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
@@ -224,7 +241,7 @@ func (e *engine) down() error {
 
 // await waits until one of these files is there and not empty.
 func await(files ...string) error {
-	tick, end := time.NewTicker(10*time.Millisecond), time.After(10*time.Second)
+	tick, end := time.NewTicker(10*time.Millisecond), time.After(proc.Patience)
 	defer tick.Stop()
 	for {
 		for _, file := range files {
@@ -235,7 +252,7 @@ func await(files ...string) error {
 		select {
 		case <-tick.C:
 		case <-end:
-			return fmt.Errorf("%q: none is there after 10 s", files)
+			return fmt.Errorf("%q: none is there after %v", files, proc.Patience)
 		}
 	}
 }

@@ -15,7 +15,8 @@ import (
 
 var ship = flag.Bool("ship", false, "make the images of every architecture, twice; minutes")
 
-// asDocker is the variable that makes this program the one that the document calls docker: it names the test's directory.
+// asDocker is the variable that makes this program the one that the document calls docker: it names the test's
+// directory.
 const asDocker = "TEST_BINARY_IS_DOCKER"
 
 func TestMain(m *testing.M) {

@@ -10,8 +10,8 @@ import (
 	"tandem.internal/testenv/proc"
 )
 
-// TestShipImages makes the images of every architecture twice, the second time of sources elsewhere that are younger, and
-// has skopeo read each of them.
+// TestShipImages makes the images of every architecture twice, the second time of sources elsewhere that are younger,
+// and has skopeo read each of them.
 func TestShipImages(t *testing.T) {
 	if !*ship {
 		t.Skip("it builds for every architecture: make ship-check")
@@ -42,7 +42,8 @@ func TestShipImages(t *testing.T) {
 		}
 		// Everything, bills of materials, too, as into a registry; and one of them, as into an engine.
 		run(t, nil, "skopeo", "copy", "--quiet", "--all", from, "dir:"+t.TempDir())
-		run(t, nil, "skopeo", "copy", "--quiet", from, "docker-archive:"+filepath.Join(t.TempDir(), "image.tar")+":"+name+":1")
+		file := filepath.Join(t.TempDir(), "image.tar")
+		run(t, nil, "skopeo", "copy", "--quiet", from, "docker-archive:"+file+":"+name+":1")
 	}
 	o := proc.Run(t, proc.Root(t), nil, "make", "images", "OUT="+t.TempDir(), "ARCHES=sparc")
 	if o.Status == 0 || !strings.Contains(o.Errors, "there are none for sparc") {

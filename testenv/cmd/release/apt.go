@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// makeApt makes a flat repository for apt of a folder with .deb files: Packages says which there are, Release vouches for
-// Packages. Who signs Release makes InRelease of it: deploy/ship/apt-sign.
+// makeApt makes a flat repository for apt of a folder with .deb files: Packages says which there are, Release vouches
+// for Packages. Who signs Release makes InRelease of it: deploy/ship/apt-sign.
 func makeApt(args []string, to io.Writer) error {
 	flags := flag.NewFlagSet("release apt", flag.ContinueOnError)
 	seconds := flags.Int64("time", 0, "when what is built was changed last, in seconds since 1970")

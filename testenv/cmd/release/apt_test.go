@@ -29,9 +29,10 @@ func deb(t *testing.T, dir, name, arch string) {
 	t.Helper()
 	root := t.TempDir()
 	control := filepath.Join(root, "DEBIAN")
-	if err := errors.Join(os.Chmod(root, 0o755), os.Mkdir(control, 0o755), os.WriteFile(filepath.Join(control, "control"),
-		[]byte("Package: "+name+"\nVersion: 1.0.0~dev.7\nArchitecture: "+arch+"\nMaintainer: Ann <ann@example.org>\n"+
-			"Description: "+name+"\n Line two.\n"), 0o644)); err != nil {
+	text := "Package: " + name + "\nVersion: 1.0.0~dev.7\nArchitecture: " + arch +
+		"\nMaintainer: Ann <ann@example.org>\nDescription: " + name + "\n Line two.\n"
+	if err := errors.Join(os.Chmod(root, 0o755), os.Mkdir(control, 0o755),
+		os.WriteFile(filepath.Join(control, "control"), []byte(text), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	said(t, exec.Command("dpkg-deb", "--root-owner-group", "--build", root,
@@ -68,8 +69,8 @@ func keys(t *testing.T) (secret, public, password string) {
 	}
 	gpg := func(args ...string) {
 		t.Helper()
-		said(t, exec.Command("gpg", append([]string{"--homedir", home, "--batch", "--no-tty", "--pinentry-mode", "loopback",
-			"--passphrase-file", password}, args...)...))
+		said(t, exec.Command("gpg", append([]string{"--homedir", home, "--batch", "--no-tty", "--pinentry-mode",
+			"loopback", "--passphrase-file", password}, args...)...))
 	}
 	gpg("--quick-generate-key", "Ann <ann@example.org>", "ed25519", "sign", "never")
 	gpg("--armor", "--output", secret, "--export-secret-keys")
@@ -94,8 +95,9 @@ func newMachine(t *testing.T, source string) *machine {
 		}
 	}
 	for name, text := range map[string]string{"etc/apt/sources.list": source, "var/lib/dpkg/status": "",
-		"apt.conf": `Dir "` + m.root + `"; Dir::State::status "` + m.root + `/var/lib/dpkg/status"; APT::Architecture "amd64";
-			APT::Architectures "amd64"; APT::Sandbox::User "root"; Acquire::Languages "none";`} {
+		"apt.conf": `Dir "` + m.root + `"; Dir::State::status "` + m.root + `/var/lib/dpkg/status";
+			APT::Architecture "amd64"; APT::Architectures "amd64"; APT::Sandbox::User "root";
+			Acquire::Languages "none";`} {
 		if err := os.WriteFile(filepath.Join(m.root, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}

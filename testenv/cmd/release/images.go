@@ -27,8 +27,8 @@ const user = 65532
 // images are those that are made.
 var images = []image{
 	{name: "tandem", about: "Operates a Tandem unit: give it the controller's socket in /run/tandem, or --url."},
-	{name: "tandem-controller", about: "Controller of a Tandem unit, with its broker. It keeps the unit in /state, and " +
-		"its socket is in /run/tandem.",
+	{name: "tandem-controller", about: "Controller of a Tandem unit, with its broker. It keeps the unit in " +
+		"/state, and its socket is in /run/tandem.",
 		env:   []string{"TANDEM_STATE_DIR=/state", "TANDEM_LISTEN_TLS=:8883"},
 		ports: []string{"8883/tcp", "8884/tcp"}},
 	{name: "tandem-broker", about: "MQTT broker of a Tandem unit, apart from its controller.",

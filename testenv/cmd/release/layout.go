@@ -55,8 +55,8 @@ func (r *release) pack(about string, files []file) (*layer, error) {
 func (r *release) tarOf(to io.Writer, files []file) error {
 	out := tar.NewWriter(to)
 	for _, f := range files {
-		h := &tar.Header{Name: f.name, Mode: f.mode, Uid: f.owner, Gid: f.owner, Size: int64(len(f.data)), ModTime: r.at,
-			Typeflag: tar.TypeReg, Format: tar.FormatUSTAR}
+		h := &tar.Header{Name: f.name, Mode: f.mode, Uid: f.owner, Gid: f.owner, Size: int64(len(f.data)),
+			ModTime: r.at, Typeflag: tar.TypeReg, Format: tar.FormatUSTAR}
 		if strings.HasSuffix(f.name, "/") {
 			h.Typeflag = tar.TypeDir
 		}

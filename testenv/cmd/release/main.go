@@ -7,7 +7,8 @@
 //
 // DIR has a folder for each system, such as linux_arm64, and the programs in it. What lies in the folders that -with
 // names is part of the release, too. "images" makes container images of the programs for Linux; "apt" makes a
-// repository of a folder with .deb files. The same input gives the same bytes. It signs nothing: deploy/ship/release does.
+// repository of a folder with .deb files. The same input gives the same bytes. It signs nothing: deploy/ship/release
+// does.
 package main
 
 import (

@@ -175,8 +175,8 @@ func offered(t *testing.T, programs, agent string) {
 	tandem(version+"  "+runtime.GOARCH+"  yes", "agent", "list")
 
 	// An agent that was started with the key writes down that a signature is demanded.
-	running := proc.Start(t, "node", nil, program("tandem-node"), "launch", "--", "--unit", "u1", "--node", "n1", "--type",
-		"main", "--broker", "tcp://127.0.0.1:"+port, "--state-dir", node, "--publisher-key", key+".pub")
+	running := proc.Start(t, "node", nil, program("tandem-node"), "launch", "--", "--unit", "u1", "--node", "n1",
+		"--type", "main", "--broker", "tcp://127.0.0.1:"+port, "--state-dir", node, "--publisher-key", key+".pub")
 	proc.Until(t, "the node is there", func() string {
 		return proc.Run(t, dir, env, program("tandem"), "node", "n1").Errors
 	})
