@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -94,7 +95,7 @@ func newPlace(t *testing.T, path, layouts string) *place {
 	for _, name := range []string{"tandem", "tandem-controller", "tandem-node"} {
 		known[name] = unpack(t, filepath.Join(layouts, name), runtime.GOARCH, filepath.Join(dir, "roots", name))
 	}
-	settings := map[string]any{"Runtime": path, "Images": known}
+	settings := map[string]any{"Runtime": path, "Images": known, "Test": os.Getpid()}
 	if err := writeJSON(filepath.Join(dir, "engine.json"), settings); err != nil {
 		t.Fatal(err)
 	}
@@ -155,10 +156,12 @@ func (p *place) pid(name string) int {
 	return pid
 }
 
-// sh runs commands in the directory of the sources.
+// sh runs commands in the directory of the sources. The document's wait until something is there.
 func (p *place) sh(script string) (string, error) {
-	cmd := exec.Command("sh", "-e", "-c", script)
-	cmd.Dir, cmd.Env = proc.Root(p.t), p.env
+	ctx, cancel := context.WithTimeout(p.t.Context(), 3*proc.Patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-e", "-c", script)
+	cmd.Dir, cmd.Env, cmd.WaitDelay = proc.Root(p.t), p.env, time.Second
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

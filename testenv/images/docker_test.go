@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -64,6 +65,7 @@ type engine struct {
 
 	Runtime string
 	Images  map[string]v1.Image // unpacked, in the directory roots
+	Test    int                 // process: without it no container is started again
 }
 
 func openEngine(dir string) (*engine, error) {
@@ -171,12 +173,12 @@ func (e *engine) run(name string, args []string) (status int, err error) {
 }
 
 // keep runs a container, again and again where the file says so, until it is to stop; then its status is in a file.
-const keep = `file=$0 restart=$1
-shift
+const keep = `file=$0 test=$1 restart=$2
+shift 2
 while :; do
 	status=0
 	"$@" || status=$?
-	if [ -e "$file.stop" ] || [ -z "$restart" ]; then break; fi
+	if [ -e "$file.stop" ] || [ -z "$restart" ] || ! kill -0 "$test"; then break; fi
 	sleep 1
 done
 echo $status >"$file.new"
@@ -205,8 +207,8 @@ func (e *engine) up(names []string) error {
 		if err != nil {
 			return err
 		}
-		cmd := exec.Command("sh", append([]string{"-c", keep, filepath.Join(dir, "status"), e.Services[name].Restart},
-			argv...)...)
+		cmd := exec.Command("sh", append([]string{"-c", keep, filepath.Join(dir, "status"), strconv.Itoa(e.Test),
+			e.Services[name].Restart}, argv...)...)
 		cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, &syscall.SysProcAttr{Setsid: true}
 		if err := errors.Join(cmd.Start(), log.Close()); err != nil {
 			return err
