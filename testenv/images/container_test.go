@@ -17,6 +17,8 @@ import (
 	"testing"
 
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"tandem.internal/testenv/proc"
 )
 
 // blob reads a document of a layout.
@@ -184,6 +186,11 @@ func eachRuns(t *testing.T, paths []string, layouts string) {
 		if err := c.bundle(dir); err != nil {
 			t.Fatal(err)
 		}
+		// Nodes would take it, too.
+		o := proc.Run(t, dir, nil, proc.Binary(t, "tandem"), "item", "image", filepath.Join(layouts, name))
+		if o.Status != 0 {
+			t.Errorf("%s: %s", name, o.Errors)
+		}
 		for _, path := range paths {
 			argv := command(path, filepath.Join(dir, "state"), "run", "--bundle", dir,
 				fmt.Sprint(name, "-", os.Getpid()))
@@ -198,8 +205,8 @@ func eachRuns(t *testing.T, paths []string, layouts string) {
 // confined checks what a process of a container may do.
 func confined(t *testing.T, pid int) {
 	t.Helper()
-	proc := "/proc/" + strconv.Itoa(pid)
-	status, err := os.ReadFile(proc + "/status")
+	dir := "/proc/" + strconv.Itoa(pid)
+	status, err := os.ReadFile(dir + "/status")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +217,7 @@ func confined(t *testing.T, pid int) {
 			t.Errorf("process %d has not %q", pid, want)
 		}
 	}
-	mounts, err := os.ReadFile(proc + "/mountinfo")
+	mounts, err := os.ReadFile(dir + "/mountinfo")
 	if err != nil {
 		t.Fatal(err)
 	}
