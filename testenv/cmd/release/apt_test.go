@@ -148,7 +148,12 @@ func TestAptBelievesTheKey(t *testing.T) {
 		return m
 	}
 	update("nobody has signed", source, "is not signed")
-	said(t, exec.Command(filepath.Join(top, "deploy/ship/apt-sign"), dir, secret, password))
+	sign := filepath.Join(top, "deploy/ship/apt-sign")
+	if out, err := exec.Command(sign, dir, secret).CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "APT_PASSWORD_FILE") || len(tree(t, dir)) != len(had) {
+		t.Errorf("without its password: %v\n%s", err, out)
+	}
+	said(t, exec.Command(sign, dir, secret, password))
 	had = tree(t, dir)
 
 	m := update("signed", source, "")
