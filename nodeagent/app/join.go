@@ -2,10 +2,12 @@ package app
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"tandem.internal/shared/jointoken"
 	"tandem.internal/shared/rootlist"
 	"tandem.internal/shared/settings"
+	"tandem.internal/shared/wire"
 )
 
 // IdentityDir is the directory of the node's key and certificate in the state directory.
@@ -25,6 +28,7 @@ const IdentityDir = "identity"
 type JoinConfig struct {
 	Controller string `name:"controller"`
 	Token      string `name:"token" secret:"true" flag:"stdin"`
+	Node       string `name:"node"`
 	Unit       string `name:"unit"`
 	Key        string `name:"key"`
 	StateDir   string `name:"state-dir" default:"/var/lib/tandem-node"`
@@ -35,6 +39,7 @@ func (*JoinConfig) Help() map[string]string {
 	return map[string]string{
 		"controller": "the controller's join door, https://HOST:PORT, as tandem node enroll prints it (required)",
 		"token":      "the token that tandem node enroll has made (required), on standard input: give - here",
+		"node":       "this node's name, with the token of a batch; empty: the host name",
 		"unit":       "unit that the controller has to be of; empty: any",
 		"key":        keyHelp + ". The agent needs the same setting",
 		"state-dir":  "state directory of the agent; made if missing",
@@ -90,6 +95,16 @@ func Join(ctx context.Context, cfg JoinConfig, deps JoinDeps) (Joined, error) {
 	token, err := jointoken.Parse(text)
 	if err != nil {
 		return Joined{}, &UsageError{"token", err.Error()}
+	}
+	if token.Batch == "" {
+		cfg.Node = cmp.Or(cfg.Node, token.Node)
+	} else if cfg.Node == "" {
+		if cfg.Node, err = os.Hostname(); err != nil {
+			return Joined{}, err
+		}
+	}
+	if token.Node = cmp.Or(token.Node, cfg.Node); token.Node != cfg.Node || !wire.ValidName(token.Node) {
+		return Joined{}, bad("node", "%q is no node ID, or the token is of another node", cfg.Node)
 	}
 	dir, err := filepath.Abs(cfg.StateDir)
 	if err != nil {

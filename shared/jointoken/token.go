@@ -33,6 +33,7 @@ const MaxText = len(Prefix) + (maxRaw*8+5)/6
 
 const (
 	format    = 1
+	ofBatch   = 2 // the format of a token of a batch: the name is that of the batch
 	maxName   = 63
 	secretLen = 16
 	minRaw    = 1 + 1 + 1 + secretLen + sha256.Size + crc32.Size
@@ -83,33 +84,50 @@ func KeyedName(ca Fingerprint) string {
 	return "key-" + hex.EncodeToString(ca[:16]) + ".tandem.internal"
 }
 
-// Token is a join token.
+// Token is a join token: of one node, or of a batch, with which each of some nodes joins under a name of its own.
 type Token struct {
-	Node   string
+	Node   string // the node; of a batch empty, until the node that joins has set it
+	Batch  string // the batch; "": it is of one node
 	Secret Secret
 	CA     Fingerprint
 }
 
 // New returns a token for a node, with a secret read from random.
 func New(node string, ca Fingerprint, random io.Reader) (Token, error) {
-	t := Token{Node: node, CA: ca}
 	if !wire.ValidName(node) {
 		return Token{}, fmt.Errorf("%.80q is not a node ID", node)
 	}
+	return Token{Node: node, CA: ca}.drawn(random)
+}
+
+// NewBatch returns a token of a batch, with a secret read from random.
+func NewBatch(batch string, ca Fingerprint, random io.Reader) (Token, error) {
+	if !wire.ValidName(batch) {
+		return Token{}, fmt.Errorf("%.80q cannot name a batch", batch)
+	}
+	return Token{Batch: batch, CA: ca}.drawn(random)
+}
+
+func (t Token) drawn(random io.Reader) (Token, error) {
 	if _, err := io.ReadFull(random, t.Secret[:]); err != nil {
 		return Token{}, fmt.Errorf("make a secret: %w", err)
 	}
 	return t, nil
 }
 
-// Text returns the token as people copy it, with the secret. It panics unless the node's name is valid.
+// Text returns the token as people copy it, with the secret. It panics unless the name of the node or the batch is
+// valid.
 func (t Token) Text() string {
-	if !wire.ValidName(t.Node) {
+	name, is := t.Node, byte(format)
+	if t.Batch != "" {
+		name, is = t.Batch, ofBatch
+	}
+	if !wire.ValidName(name) {
 		panic("jointoken: a token for no node")
 	}
 	b := make([]byte, 0, maxRaw)
-	b = append(b, format, byte(len(t.Node)))
-	b = append(b, t.Node...)
+	b = append(b, is, byte(len(name)))
+	b = append(b, name...)
 	b = append(b, t.Secret[:]...)
 	b = append(b, t.CA[:]...)
 	b = binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
@@ -117,7 +135,12 @@ func (t Token) Text() string {
 }
 
 // String returns a text without the secret.
-func (t Token) String() string { return fmt.Sprintf("token for node %q of %s", t.Node, t.CA) }
+func (t Token) String() string {
+	if t.Batch != "" {
+		return fmt.Sprintf("token of the batch %q of %s", t.Batch, t.CA)
+	}
+	return fmt.Sprintf("token for node %q of %s", t.Node, t.CA)
+}
 
 // GoString returns a text without the secret.
 func (t Token) GoString() string { return t.String() }
@@ -143,7 +166,7 @@ func Parse(text string) (Token, error) {
 	if err != nil || strings.ContainsAny(rest, "\r\n") { // the decoder skips line ends
 		return bad("it has a character that tokens do not have, or lacks one")
 	}
-	if len(b) > 0 && b[0] != format {
+	if len(b) > 0 && b[0] != format && b[0] != ofBatch {
 		return bad(fmt.Sprintf("format %d is newer than this program", b[0]))
 	}
 	if len(b) < minRaw || len(b) != minRaw-1+int(b[1]) {
@@ -155,12 +178,17 @@ func Parse(text string) (Token, error) {
 	}
 	var t Token
 	rest2 := body[2:]
-	t.Node = string(rest2[:b[1]])
+	name := string(rest2[:b[1]])
 	rest2 = rest2[b[1]:]
 	copy(t.Secret[:], rest2)
 	copy(t.CA[:], rest2[secretLen:])
-	if !wire.ValidName(t.Node) {
+	if !wire.ValidName(name) {
 		return bad("it names no node")
+	}
+	if b[0] == ofBatch {
+		t.Batch = name
+	} else {
+		t.Node = name
 	}
 	return t, nil
 }

@@ -70,6 +70,8 @@ var roles = map[tokens.Role][]string{
 		"POST /v1/keys/rotate", "POST /v1/keys/retire", "POST /v1/ca/rotate", "POST /v1/ca/retire",
 		"POST /v1/ca/import",
 		"GET /debug/pprof/{profile}",
+		"POST /v1/enrol/list", "GET /v1/enrol/batches", "POST /v1/enrol/batches", "GET /v1/enrol/pending",
+		"POST /v1/enrol/batches/{batch}/revoke", "POST /v1/enrol/approve", "POST /v1/enrol/refuse",
 	},
 }
 

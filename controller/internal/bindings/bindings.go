@@ -75,7 +75,20 @@ func (b Core) Operations() []api.Operation {
 		api.Bind(op.RetireCAs, c.RetireCA),
 		api.Bind(op.ExportCA, c.ExportCAs),
 		api.Bind(op.ImportCA, c.ImportCAs),
-	}, b.policies(), b.items(), b.desired(), api.Verbs(c.Kinds().Documents(), c))
+	}, b.enrolment(), b.policies(), b.items(), b.desired(), api.Verbs(c.Kinds().Documents(), c))
+}
+
+// enrolment binds the operations about many nodes at once.
+func (b Core) enrolment() []api.Operation {
+	return []api.Operation{
+		api.Bind(op.EnrolNodes, b.EnrolNodes),
+		api.Ask(op.ListBatches, b.Batches),
+		api.Bind(op.CreateBatch, b.CreateBatch),
+		api.Bind(op.RevokeBatch, b.RevokeBatch),
+		api.Ask(op.ListPending, b.Pending),
+		api.Bind(op.ApproveJoin, b.ApproveJoin),
+		api.Bind(op.RefuseJoin, b.RefuseJoin),
+	}
 }
 
 // desired binds the operations about what should run where.

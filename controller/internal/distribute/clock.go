@@ -88,7 +88,7 @@ func viewOf(j clock.Jump) *view.ClockJump {
 // belongs to the unit is decided all the same: nobody has to hear it.
 func (c *Core) withheld(ev fleet.Event) *wire.Error {
 	switch ev.(type) {
-	case fleet.Enrolment, fleet.Forget, fleet.Remark:
+	case fleet.Enrolment, fleet.EnrolList, fleet.Forget, fleet.Remark:
 		return nil
 	}
 	if j, jumped := c.jump(); jumped {

@@ -122,8 +122,7 @@ func (c *Core) Enrolment(ctx context.Context, ev enrol.Event) error {
 // Enroll makes a token with which a node may join.
 func (c *Core) Enroll(ctx context.Context, in op.EnrollIn) (view.Enrolment, error) {
 	if c.JoinURL() == "" {
-		return view.Enrolment{}, wire.New(wire.CodeNotSupported, "", "this controller has no door to join by; "+
-			"start it with --listen-tls (or with --join-listen, if it uses another broker)")
+		return view.Enrolment{}, errNoDoor
 	}
 	t, err := jointoken.New(in.Node, c.authority.CA.Fingerprint(), rand.Reader)
 	if err != nil {

@@ -232,4 +232,4 @@ var historyTypes = []record.Type{record.Opened, record.Accepted, record.Refused,
 // were.
 var keptTypes = append(slices.Clone(historyTypes), record.Enrol, record.Joined, record.Revoked, record.Forgotten,
 	record.Keys, record.CA, record.Root, record.Settings, record.Maintenance, record.Request, record.Reply,
-	record.ArtefactAdded, record.ArtefactRemoved)
+	record.ArtefactAdded, record.ArtefactRemoved, record.Batch)

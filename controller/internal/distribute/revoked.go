@@ -36,14 +36,20 @@ func (c *Core) revived(older bool) (subjects []string) {
 }
 
 // revokeAgain has those revoked whom this journal lets in and the file of revocations does not: it was restored from
-// an older backup. Who has joined since is let in. The open tokens of an older journal are withdrawn: they may have
-// been used since.
+// an older backup. Who has joined since is let in. The open tokens and batches of an older journal are withdrawn: they
+// may have been used since.
 func (c *Core) revokeAgain(older bool) {
 	if older {
 		for _, subject := range c.fleet.WithOpenToken(c.cfg.Now()) {
 			c.cfg.Log.Warn("a token was withdrawn: the journal is an older one, and it may have been used since",
 				zap.String("subject", subject))
 			c.step(fleet.Enrolment{Who: revoked.FileName, Event: enrol.WithdrawTokens{Subject: subject,
+				Reason: "made before this journal was restored"}})
+		}
+		for _, name := range c.fleet.OpenBatches(c.cfg.Now()) {
+			c.cfg.Log.Warn("a batch was revoked: the journal is an older one, and nodes may have joined by it since",
+				zap.String("batch", name))
+			c.step(fleet.Enrolment{Who: revoked.FileName, Event: enrol.RevokeBatch{Name: name,
 				Reason: "made before this journal was restored"}})
 		}
 	}

@@ -1,8 +1,8 @@
 // Package enrol decides who belongs to the unit: which tokens are open, which certificates still
 // count, and who was revoked. It is pure: events go in, journal records and refusals come out.
 //
-// The state changes only by records. Decide returns the record to write and leaves the state as it
-// is. The shell makes the record durable. Apply then changes the state, at first and at every
+// The state changes only by records, but for who waits for an approval, which is in memory alone. Decide returns the
+// record to write and leaves the state as it is. The shell makes the record durable. Apply then changes the state, at first and at every
 // replay. So a used token stays used and a revoked subject stays revoked, whatever happens to the
 // process. A certificate is signed only after the record with its serial is durable.
 //
@@ -66,6 +66,7 @@ type Token struct {
 	Key     string     `json:"key,omitempty"`   // hash of the key that was certified with it
 	Again   int        `json:"again,omitempty"` // joins with the same token and key after the first one
 	Type    string     `json:"type,omitempty"`  // see Enrol
+	Batch   bool       `json:"batch,omitzero"`  // it is the secret of a batch, with which others join, too
 }
 
 // Certificate is a certificate that is accepted.
@@ -95,14 +96,17 @@ type State struct {
 	subjects map[string]*Subject // by name
 	tokens   map[string]*Subject // owner of a token, by hash of the secret
 	keys     map[string]*Subject // owner of an accepted certificate, by hash of its key
+	batches  map[string]*Batch   // by hash of the secret
 	ca       string              // fingerprint of the CA that signed the newest certificate
 
+	waiting  queue         // for an approval; not part of the journaled state
 	refusals flow.Throttle // bounds the records of refusals; not part of the journaled state
 }
 
 // New returns the state of a unit without subjects.
 func New() *State {
-	return &State{subjects: map[string]*Subject{}, tokens: map[string]*Subject{}, keys: map[string]*Subject{}}
+	return &State{subjects: map[string]*Subject{}, tokens: map[string]*Subject{}, keys: map[string]*Subject{},
+		batches: map[string]*Batch{}, waiting: newQueue()}
 }
 
 // Event is a request to Decide: one of the types below.
@@ -117,7 +121,7 @@ type Enrol struct {
 	Type    string // the only node type that who joins with it may report; "": any
 }
 
-// Join asks for the first certificate, with the secret of a token.
+// Join asks for the first certificate, with the secret of a token or of a batch.
 type Join struct {
 	Subject string
 	Hash    string // of the token's secret
@@ -126,6 +130,7 @@ type Join struct {
 	Expires time.Time
 	CA      string // fingerprint of the CA that signs
 	From    string // address of the caller
+	Known   bool   // the unit knows a node of this name, although this package may not
 }
 
 // Renew asks for the next certificate, on a connection that is authenticated with the present one.
@@ -178,6 +183,9 @@ func (s *State) Decide(now time.Time, ev Event) Decision {
 		return s.enrol(now, ev)
 	case Join:
 		d := s.join(now, ev)
+		if d.Err != nil && d.Err.Code == wire.CodeUnavailable {
+			return d // it waits for approval, and asks again: no refusal
+		}
 		return s.refusal(now, d, ev.Subject, ev.From)
 	case Renew:
 		d := s.renew(now, ev)
@@ -190,6 +198,14 @@ func (s *State) Decide(now time.Time, ev Event) Decision {
 		return s.withdrawTokens(now, ev)
 	case TakeOver:
 		return s.takeOver(ev)
+	case NewBatch:
+		return s.newBatch(now, ev)
+	case RevokeBatch:
+		return s.revokeBatch(ev)
+	case Approve:
+		return s.approve(now, ev)
+	case Refuse:
+		return s.refuseNodes(now, ev)
 	case Prove:
 		return s.prove(ev)
 	}
@@ -210,7 +226,7 @@ func (s *State) enrol(now time.Time, ev Enrol) Decision {
 		return refuse(wire.CodeInvalidArgument, "%.80q is not an identity", ev.Subject)
 	case ev.Life < time.Minute || ev.Life > MaxTokenLife:
 		return refuse(wire.CodeInvalidArgument, "a token lives from 1 minute to %d days", MaxTokenLife/(24*time.Hour))
-	case s.tokens[ev.Hash] != nil:
+	case s.tokens[ev.Hash] != nil || s.batches[ev.Hash] != nil:
 		return refuse(wire.CodeInternal, "the secret was drawn before")
 	}
 	return Decision{Record: record.EnrolData{Subject: ev.Subject, Hash: ev.Hash, Expires: now.Add(ev.Life).UTC(),
@@ -220,6 +236,9 @@ func (s *State) enrol(now time.Time, ev Enrol) Decision {
 // join judges a token. Its secret has 128 random bits and is looked up by its hash. The duration of
 // the look-up could reveal something about the hash only, which does not help to guess the secret.
 func (s *State) join(now time.Time, ev Join) Decision {
+	if b := s.batches[ev.Hash]; b != nil {
+		return s.joinBatch(now, ev, b)
+	}
 	sub, t := s.token(ev.Hash)
 	if t == nil {
 		d := refuse(wire.CodeNotAllowed, "the token is not valid here; make one with: tandem node enroll %s",

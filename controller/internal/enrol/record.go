@@ -27,6 +27,8 @@ func Check(d record.Enrolment) error {
 		subject = d.Subject
 	case record.TokenWithdrawnData:
 		subject = d.Subject
+	case record.BatchData:
+		return checkBatch(d)
 	default: // JoinRefusedData: its subject is only a claim of the caller
 		return nil
 	}
@@ -43,15 +45,10 @@ func (s *State) Apply(at time.Time, who string, d record.Enrolment) {
 	case record.EnrolData:
 		sub := s.subject(d.Subject)
 		s.withdraw(sub)
-		sub.Tokens = append(sub.Tokens, Token{Hash: d.Hash, State: Open, Issued: at, Expires: d.Expires.UTC(),
-			Who: who, Type: d.NodeType})
-		s.tokens[d.Hash] = sub
-		for len(sub.Tokens) > maxTokens {
-			delete(s.tokens, sub.Tokens[0].Hash)
-			sub.Tokens = slices.Delete(sub.Tokens, 0, 1)
-		}
+		s.addToken(sub, Token{Hash: d.Hash, State: Open, Issued: at, Expires: d.Expires.UTC(), Who: who, Type: d.NodeType})
 	case record.JoinedData:
 		sub := s.subject(d.Subject)
+		s.applyJoined(at, sub, d)
 		for i := range sub.Tokens {
 			if t := &sub.Tokens[i]; t.Hash == d.Token {
 				if t.State == Used && d.Again {
@@ -81,6 +78,19 @@ func (s *State) Apply(at time.Time, who string, d record.Enrolment) {
 		s.withdraw(s.subject(d.Subject))
 	case record.ProvesData:
 		s.subject(d.Subject).Proves = at
+	case record.BatchData:
+		s.applyBatch(at, who, d)
+	}
+}
+
+func (s *State) addToken(sub *Subject, t Token) {
+	sub.Tokens = append(sub.Tokens, t)
+	if !t.Batch {
+		s.tokens[t.Hash] = sub
+	}
+	for len(sub.Tokens) > maxTokens {
+		delete(s.tokens, sub.Tokens[0].Hash)
+		sub.Tokens = slices.Delete(sub.Tokens, 0, 1)
 	}
 }
 
@@ -136,14 +146,15 @@ func (s *State) drop(sub *Subject, which func(Certificate) bool, keep string) {
 type snapshot struct {
 	CA       string     `json:"ca,omitempty"`
 	Subjects []*Subject `json:"subjects,omitempty"`
+	Batches  []*Batch   `json:"batches,omitempty"`
 }
 
-// Checkpoint encodes the state, so that a replay may begin here; nil if there is no subject yet.
+// Checkpoint encodes the state, so that a replay may begin here; nil if there is no subject and no batch yet.
 func (s *State) Checkpoint() []byte {
-	if len(s.subjects) == 0 {
+	if len(s.subjects)+len(s.batches) == 0 {
 		return nil
 	}
-	snap := snapshot{CA: s.ca}
+	snap := snapshot{CA: s.ca, Batches: s.Batches()}
 	s.Each(func(sub *Subject) { snap.Subjects = append(snap.Subjects, sub) })
 	b, err := json.Marshal(&snap, json.Deterministic(true))
 	if err != nil {
@@ -169,7 +180,9 @@ func Restored(data []byte) (*State, error) {
 		}
 		s.subjects[sub.Name] = sub
 		for _, t := range sub.Tokens {
-			s.tokens[t.Hash] = sub
+			if !t.Batch {
+				s.tokens[t.Hash] = sub
+			}
 		}
 		for i := range sub.Certificates {
 			c := &sub.Certificates[i]
@@ -178,6 +191,12 @@ func Restored(data []byte) (*State, error) {
 				c.CA = snap.CA
 			}
 		}
+	}
+	for _, b := range snap.Batches {
+		if b == nil || b.Hash == "" || s.batches[b.Hash] != nil {
+			return nil, fmt.Errorf("enrolment checkpoint: a batch has no secret, or is there twice")
+		}
+		s.batches[b.Hash] = b
 	}
 	return s, nil
 }

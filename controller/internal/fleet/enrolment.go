@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -42,6 +43,11 @@ func (s *step) enrolment(ev Enrolment) {
 		r.Known = r.Known || isNode && s.nodes[name] != nil
 		ev.Event = r
 	}
+	if j, ok := ev.Event.(enrol.Join); ok {
+		name, isNode := strings.CutPrefix(j.Subject, nodePrefix)
+		j.Known = isNode && s.nodes[name] != nil
+		ev.Event = j
+	}
 	d := s.enrolled.Decide(s.now, ev.Event)
 	if d.Record != nil {
 		typ := d.Record.Type()
@@ -51,7 +57,8 @@ func (s *step) enrolment(ev Enrolment) {
 			node = ""
 		}
 		s.emit(record.Record{Type: typ, Node: node, Who: ev.Who}, d.Record)
-		if sub := s.enrolled.Lookup(subject); sub != nil && typ != record.Enrol && typ != record.JoinRefused {
+		if sub := s.enrolled.Lookup(subject); sub != nil && typ != record.Enrol && typ != record.JoinRefused &&
+			typ != record.Batch {
 			s.effect(admission(sub, cut))
 		}
 		s.standing(typ, node)
@@ -98,6 +105,11 @@ func consequence(d record.Enrolment) (subject, cut string) {
 		return d.Subject, ""
 	case record.TokenWithdrawnData:
 		return d.Subject, ""
+	case record.BatchData: // that of one node is listed with what is of that node
+		if all := slices.Concat(d.Approved, d.Refused); len(all) == 1 {
+			return nodePrefix + all[0].Node, ""
+		}
+		return "", ""
 	}
 	panic("fleet: unknown enrolment record")
 }

@@ -276,6 +276,8 @@ func (f *Fleet) Step(now time.Time, ev Event, out *Out) {
 		s.retry(ev)
 	case Enrolment:
 		s.enrolment(ev)
+	case EnrolList:
+		s.enrolList(ev)
 	case Forget:
 		s.forget(ev)
 	case KeyOrder:

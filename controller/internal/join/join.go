@@ -170,15 +170,23 @@ func (d *Door) guarded(answer answerer) http.HandlerFunc {
 			return
 		}
 		body, err := d.read(w, r, door.Address(r.RemoteAddr).String(), answer)
+		if err == nil || waits(r, err) {
+			d.mu.Lock()
+			again()
+			d.mu.Unlock()
+		}
 		if err != nil {
 			d.refuse(w, r, err)
 			return
 		}
-		d.mu.Lock()
-		again()
-		d.mu.Unlock()
 		d.write(w, http.StatusOK, body)
 	}
+}
+
+// waits reports whether somebody has a secret that counts and is to ask again, so that it was no guess: many nodes may
+// wait for approval behind one address.
+func waits(r *http.Request, err error) bool {
+	return r.URL.Path == jointoken.JoinPath && errors.Is(err, &wire.Error{Code: wire.CodeUnavailable})
 }
 
 func (d *Door) read(w http.ResponseWriter, r *http.Request, from string, answer answerer) ([]byte, error) {

@@ -196,6 +196,8 @@ func Decode(t Type, data []byte) (any, error) {
 		return parse[RootData](data)
 	case Rollout:
 		return parse[RolloutData](data)
+	case Batch:
+		return parse[BatchData](data)
 	}
 	return nil, nil
 }

@@ -30,6 +30,7 @@ type JoinedData struct {
 	From     string    `json:"from,omitempty"`
 	Again    bool      `json:"again,omitempty"` // the same key: the first answer was lost
 	Replaced []string  `json:"replaced,omitempty"`
+	Batch    string    `json:"batch,omitempty"` // name of the batch whose secret the token is
 }
 
 // RenewedData says that a subject has a new certificate. That and the one it was asked for with count.

@@ -54,6 +54,7 @@ const (
 	CA                              // the unit's CAs changed
 	Root                            // a list of CAs came that a root key has signed
 	Rollout                         // a rollout went on: begun, a wave opened, nodes issued to, paused, ended
+	Batch                           // some nodes may join with one secret, or not any more; one of them was approved or refused
 	typeEnd
 )
 
@@ -68,6 +69,7 @@ var typeNames = [typeEnd]string{
 	ArtefactLeased: "artefact-leased", ArtefactAdded: "artefact-added", ArtefactRemoved: "artefact-removed", CA: "ca",
 	Root:    "root",
 	Rollout: "rollout",
+	Batch:   "batch",
 }
 
 // String returns the type's name, as in exports and filters.
