@@ -22,6 +22,7 @@ import (
 	"tandem.internal/controller/internal/cli/backup"
 	"tandem.internal/controller/internal/cli/command"
 	"tandem.internal/controller/internal/cli/document"
+	"tandem.internal/controller/internal/cli/enrol"
 	"tandem.internal/controller/internal/cli/history"
 	"tandem.internal/controller/internal/cli/item"
 	"tandem.internal/controller/internal/cli/node"
@@ -60,7 +61,7 @@ func root(a *command.App) *cobra.Command {
 		slices.Concat(document.Commands(a, a.Kinds.Documents()), node.Commands(a), history.Commands(a),
 			artefact.Commands(a), access.Commands(a), backup.Commands(a),
 			[]*cobra.Command{rollout.Commands(a), policies(a), policy.Property(a), policy.Agent(a), item.Items(a),
-				item.Subjects(a), item.Desired(a), version(a)})...)
+				item.Subjects(a), item.Desired(a), enrol.Commands(a), version(a)})...)
 	root.Long = `tandem is the operator's side of a Tandem controller.
 
 It talks to the controller on a unix socket, whose file mode says who may, or over

@@ -13,7 +13,7 @@ import (
 // Many nodes at once.
 var (
 	EnrolNodes = define(Op[EnrolList, view.EnrolledList]{
-		Name: "enrol.list", Route: "POST /v1/enrol/list", Role: Admin, Long: true,
+		Name: "enrol.list", Route: "POST /v1/enrol/list", Role: Admin,
 		About: "Makes a token for each node of a list, all of them or none. They are shown in this answer and nowhere " +
 			"else. An already-exists names nodes that the unit knows, unless known says what to do about them.",
 	})

@@ -96,7 +96,17 @@ func Replaceable(err error) error {
 
 // Save lets write fill a file (mode 0600) that appears under its name whole and durable, or not at all. It prints the
 // file's size.
-func (a *App) Save(path string, replace bool, write func(io.Writer) error) (err error) {
+func (a *App) Save(path string, replace bool, write func(io.Writer) error) error {
+	if err := writeFile(path, replace, write); err != nil {
+		return err
+	}
+	return a.Saved(path)
+}
+
+// WriteNew is Save of a file that does not exist yet, and prints nothing.
+func WriteNew(path string, write func(io.Writer) error) error { return writeFile(path, false, write) }
+
+func writeFile(path string, replace bool, write func(io.Writer) error) (err error) {
 	if err := Vacant(path, replace); err != nil {
 		return err
 	}
@@ -123,7 +133,7 @@ func (a *App) Save(path string, replace bool, write func(io.Writer) error) (err 
 	if err := durable.Replace(f.Name(), path); err != nil {
 		return Unreadable(path, err)
 	}
-	return a.Saved(path)
+	return nil
 }
 
 // SavedFile is what --json prints of a file that was written.

@@ -264,7 +264,11 @@ func (s say) identity(t record.Type, e view.Entry) (string, bool) {
 		})
 	case record.Joined:
 		return read(e.Data, func(d record.JoinedData) string {
-			return d.Subject + ", certificate until " + s.Clock(d.Expires) + from(d.From)
+			text := d.Subject + ", certificate until " + s.Clock(d.Expires) + from(d.From)
+			if d.Batch != "" {
+				text += ", by the batch " + d.Batch
+			}
+			return text
 		})
 	case record.Renewed:
 		return read(e.Data, func(d record.RenewedData) string {
@@ -288,6 +292,8 @@ func (s say) identity(t record.Type, e view.Entry) (string, bool) {
 			}
 			return text
 		})
+	case record.Batch:
+		return read(e.Data, s.batch)
 	case record.CA:
 		return read(e.Data, func(d record.CAData) string {
 			text := record.CAID(d.CA) + " " + string(d.Did)
@@ -310,4 +316,29 @@ func (s say) identity(t record.Type, e view.Entry) (string, bool) {
 		})
 	}
 	return "", false
+}
+
+// batch renders what became of a batch.
+func (s say) batch(d record.BatchData) string {
+	nodes := func(all []record.BatchNode) string {
+		texts := make([]string, 0, len(all))
+		for _, n := range all {
+			texts = append(texts, fmt.Sprintf("%s=%.16s of %s", n.Node, n.Key, n.Batch))
+		}
+		return term.List(texts)
+	}
+	switch {
+	case d.Created != nil:
+		how := "each when it was approved"
+		if d.Created.OnSight {
+			how = "on sight"
+		}
+		return fmt.Sprintf("%s: %d nodes may join from %s until %s, %s", d.Name, d.Created.Count,
+			strings.Join(d.Created.From, ", "), s.Clock(d.Created.Until), how)
+	case d.Revoked:
+		return term.Remark(d.Name+" revoked", d.Reason)
+	case len(d.Approved) > 0:
+		return "approved " + nodes(d.Approved)
+	}
+	return term.Remark("refused "+nodes(d.Refused), d.Reason)
 }
