@@ -51,6 +51,13 @@ type (
 	Rollback      = op.Rollback
 	Enroll        = op.Enroll
 	EnrollIn      = op.EnrollIn
+	EnrolList     = op.EnrolList
+	ListedNode    = op.ListedNode
+	NewBatch      = op.NewBatch
+	RevokeBatchIn = op.RevokeBatchIn
+	JoinOrder     = op.JoinOrder
+	JoinRefusal   = op.JoinRefusal
+	NodeKey       = op.NodeKey
 	Revoke        = op.Revoke
 	RevokeIn      = op.RevokeIn
 	Forget        = op.Forget
@@ -67,6 +74,8 @@ type (
 	BackupIn      = op.BackupIn
 	Restore       = backup.Restore
 	NodeHealth    = view.NodeHealth
+	Batch         = view.Batch
+	Pending       = view.Pending
 	RolloutDetail = view.RolloutDetail
 	RolloutData   = record.RolloutData // of journal entries of the type rollout
 	IssuedData    = record.IssuedData  // of those of the type issued
