@@ -19,8 +19,11 @@ func TestAnalyze(t *testing.T) {
 	}
 	dir := t.TempDir()
 	// tandem-node requires the first one, and so does the second
-	for _, name := range append([]string{"tandem-workloads", "tandem-keeper", "tandem-backup"}, programs...) {
+	for _, name := range append([]string{"tandem-workloads", "tandem-keeper", "tandem-backup", "tandem-join"},
+		programs...) {
 		path, text := source(t, name+".service")
+		script, _ := source(t, "tandem-join")
+		text = strings.ReplaceAll(text, "/usr/lib/tandem-node/tandem-join", script)
 		installed := filepath.Join(dir, name+".service")
 		for _, p := range append([]string{"tandem"}, programs...) {
 			text = strings.ReplaceAll(text, "/usr/bin/"+p+" ", proc.Binary(t, p)+" ") // where it is on this machine
@@ -36,8 +39,11 @@ func TestAnalyze(t *testing.T) {
 			continue // it runs nothing that listens or lasts
 		}
 		threshold := exposure
-		if name == "tandem-keeper" {
+		switch name {
+		case "tandem-keeper":
 			threshold = keeperExposure
+		case "tandem-join":
+			threshold = joinExposure
 		}
 		out, err = exec.Command(analyze, "security", "--offline=true", "--no-pager", "--threshold="+threshold,
 			path).CombinedOutput()

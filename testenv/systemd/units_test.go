@@ -21,6 +21,9 @@ const exposure = "15"
 // keeperExposure is that of the keeper of slots with users, which root starts.
 const keeperExposure = "31"
 
+// joinExposure is that of the first join, which begins as root.
+const joinExposure = "23"
+
 // known are the settings that these units may use, by section; another one is a typing error or
 // asks for a word here.
 var known = map[string][]string{
@@ -34,7 +37,7 @@ var known = map[string][]string{
 		"Slice", "StateDirectory", "StateDirectoryMode", "RuntimeDirectory", "RuntimeDirectoryMode",
 		"RuntimeDirectoryPreserve", "Environment", "Type", "NotifyAccess", "WatchdogSec", "Restart", "RestartSec",
 		"TimeoutStartSec", "TimeoutStopSec", "KillMode", "Delegate", "OOMPolicy", "LimitNOFILE", "LimitCORE",
-		"TasksMax", "MemoryHigh", "OOMScoreAdjust",
+		"TasksMax", "MemoryHigh", "OOMScoreAdjust", "RestartPreventExitStatus",
 		"CapabilityBoundingSet", "AmbientCapabilities", "NoNewPrivileges", "RestrictSUIDSGID", "RestrictNamespaces",
 		"ProtectSystem", "ProtectHome", "ReadWritePaths",
 		"PrivateTmp", "PrivateDevices", "PrivateMounts", "PrivateNetwork", "UMask",
@@ -91,6 +94,7 @@ func settings(t *testing.T, text string) map[string][]string {
 				t.Errorf("line %d: no comment explains %s", i+1, key)
 			}
 			if all[key] != nil && key != "SystemCallFilter" && key != "LoadCredential" && key != "After" &&
+				key != "ConditionPathExists" &&
 				(key != "ExecStart" || !slices.Contains(all["Type"], "oneshot")) {
 				t.Errorf("line %d: %s is set twice", i+1, key)
 			}
