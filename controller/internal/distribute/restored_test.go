@@ -164,11 +164,17 @@ func TestRestoredBackupWithdrawsTokens(t *testing.T) {
 		do(join("n1", "a", "k1"))
 		do(member(enrol.Enrol{Subject: "node/n1", Hash: "b"})) // for an exchange of hardware
 		do(member(enrol.Enrol{Subject: "node/n2", Hash: "c"}))
+		do(member(enrol.NewBatch{Name: "line4", Hash: "e", Count: 1, From: []string{"10.0.0.0/8"}, OnSight: true}))
 		u.stop() // started again in between: that alone withdraws nothing
 		u.start()
 		var backup bytes.Buffer
 		do(u.core.Backup(t.Context(), &backup))
 		do(join("n2", "c", "k2"))
+		byBatch := func(node string) error {
+			return member(enrol.Join{Subject: "node/" + node, Hash: "e", Key: "k-" + node, Serial: "1-" + node,
+				Expires: time.Now().Add(24 * time.Hour), CA: "ca", From: "10.0.0.9"})
+		}
+		do(byBatch("n3"))
 		for _, restart := range []bool{false, true} {
 			u.stop()
 			if !restart {
@@ -180,6 +186,10 @@ func TestRestoredBackupWithdrawsTokens(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), "the token was withdrawn") {
 					t.Errorf("%s joins with the token of the backup: %v", node, err)
 				}
+			}
+			// By its count one more could join: the backup does not know that n3 has.
+			if err := byBatch("n4"); err == nil || !strings.Contains(err.Error(), "was revoked") {
+				t.Errorf("n4 joins by the batch of the backup: %v", err)
 			}
 			if err := u.core.Certified("node/n1", "1k1"); err != nil {
 				t.Errorf("a node of the backup is refused: %v", err)

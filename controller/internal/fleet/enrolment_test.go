@@ -43,6 +43,11 @@ func TestEnrolments(t *testing.T) {
 		return enrol.Join{Subject: "node/" + node, Hash: "h", Key: key, Serial: serial, Expires: now.Add(time.Hour),
 			CA: "ca", From: "10.0.0.9"}
 	}
+	byBatch := func(node string) enrol.Event {
+		ev := join(node, "k-"+node, "s-"+node).(enrol.Join)
+		ev.Hash = "hb"
+		return ev
+	}
 	for i, c := range []struct {
 		ev      enrol.Event
 		want    []record.Type
@@ -59,6 +64,11 @@ func TestEnrolments(t *testing.T) {
 		{enrol.Revoke{Subject: "node/n9"}, nil, nil, false, wire.CodeNotFound},
 		{enrol.Revoke{Subject: "node/n1"}, []record.Type{record.Revoked}, []string{}, true, ""},
 		{enrol.Revoke{Subject: "node/n1"}, nil, nil, false, ""},
+		{enrol.NewBatch{Name: "b", Hash: "hb", Count: 2, From: []string{"10.0.0.0/8"}}, []record.Type{record.Batch}, nil,
+			false, ""},
+		{byBatch("n1"), []record.Type{record.JoinRefused}, nil, false, wire.CodeWrongState},
+		{byBatch("n6"), nil, nil, false, wire.CodeUnavailable},
+		{enrol.Approve{Nodes: []enrol.Named{{Node: "n6"}}}, []record.Type{record.Batch}, nil, false, ""},
 	} {
 		now = now.Add(2 * time.Minute)
 		types, admitted, err := step(c.ev)
@@ -78,7 +88,14 @@ func TestEnrolments(t *testing.T) {
 				t.Errorf("%d: %+v", i, a)
 			}
 		}
-		if r := journal[len(journal)-1]; len(types) > 0 && (r.Node != "n1" || r.Who != "ann") {
+		of := "n1"
+		switch c.ev.(type) {
+		case enrol.NewBatch:
+			of = ""
+		case enrol.Approve:
+			of = "n6"
+		}
+		if r := journal[len(journal)-1]; len(types) > 0 && (r.Node != of || r.Who != "ann") {
 			t.Errorf("%d: %+v", i, r)
 		}
 		again := New(Options{Kinds: kinds.All(), Unit: "u1", Epoch: 5})
