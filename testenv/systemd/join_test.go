@@ -62,22 +62,25 @@ func TestFirstBoot(t *testing.T) {
 	}{
 		{name: "no file", node: joins},
 		{name: "joins", files: []string{"boot/tandem-join.yaml"}, node: joins, calls: 1},
-		{name: "the controller says wait", files: []string{"etc/tandem/join.yaml"}, node: "exit 1\n", calls: 1, status: 1,
-			left: []string{"etc/tandem/join.yaml"}},
+		{name: "the controller says wait", files: []string{"etc/tandem/join.yaml"}, node: "exit 1\n", calls: 1,
+			status: 1, left: []string{"etc/tandem/join.yaml"}},
 		{name: "a wrong file", files: []string{"etc/tandem/join.yaml"}, node: "exit 2\n", calls: 1, status: 2,
 			left: []string{"etc/tandem/join.yaml"}},
-		{name: "two files", files: []string{"boot/firmware/tandem-join.yaml", "etc/tandem/join.yaml"}, node: joins, calls: 1},
-		{name: "killed before the file was removed", files: []string{"boot/tandem-join.yaml"}, joined: true, node: joins},
+		{name: "two files", files: []string{"boot/firmware/tandem-join.yaml", "etc/tandem/join.yaml"}, node: joins,
+			calls: 1},
+		{name: "killed before the file was removed", files: []string{"boot/tandem-join.yaml"}, joined: true,
+			node: joins},
 		{name: "a link", files: []string{"boot/tandem-join.yaml"}, link: true, node: joins,
 			left: []string{"boot/tandem-join.yaml"}},
-		{name: "read-only", files: []string{"boot/tandem-join.yaml"}, node: joins, tools: "exit 1\n", calls: 1, status: 3,
-			left: []string{"boot/tandem-join.yaml"}},
+		{name: "read-only", files: []string{"boot/tandem-join.yaml"}, node: joins, tools: "exit 1\n", calls: 1,
+			status: 3, left: []string{"boot/tandem-join.yaml"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			root, bin := t.TempDir(), t.TempDir()
 			calls := filepath.Join(bin, "calls")
 			write(t, filepath.Join(bin, "tandem-node"), "#!/bin/sh\necho \"$@\" >>"+calls+"\n"+
-				"[ \"$1 $2 $4 $5\" = \"join --config --state-dir "+root+"/var/lib/tandem-node\" ] || exit 9\nset -- \"$1\" \"$@\"\n"+c.node, 0o755)
+				"[ \"$1 $2 $4 $5\" = \"join --config --state-dir "+root+"/var/lib/tandem-node\" ] || exit 9\n"+
+				"set -- \"$1\" \"$@\"\n"+c.node, 0o755)
 			if c.tools != "" {
 				write(t, filepath.Join(bin, "shred"), "#!/bin/sh\n"+c.tools, 0o755)
 				write(t, filepath.Join(bin, "rm"), "#!/bin/sh\n"+c.tools, 0o755)
@@ -134,8 +137,8 @@ func write(t *testing.T, path, text string, mode os.FileMode) {
 func TestJoinFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "join.yaml")
-	write(t, path, "# Tandem: node press-1 joins with this, once.\r\ncontroller: https://gateway:8884\r\ntoken: tdm1.AAAA\r\n"+
-		"node: press-1\r\n", 0o600)
+	write(t, path, "# Tandem: node press-1 joins with this, once.\r\ncontroller: https://gateway:8884\r\n"+
+		"token: tdm1.AAAA\r\nnode: press-1\r\n", 0o600)
 	o := proc.Run(t, dir, nil, proc.Binary(t, "tandem-node"), "join", "--config", path, "--print-config")
 	if url, _ := effective(o.Out, "controller"); o.Status != 0 || url != "https://gateway:8884" ||
 		strings.Contains(o.Out, "tdm1.AAAA") {

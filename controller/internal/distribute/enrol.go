@@ -15,8 +15,8 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-var errNoDoor = wire.New(wire.CodeNotSupported, "", "this controller has no door to join by; start it with --listen-tls "+
-	"(or with --join-listen, if it uses another broker)")
+var errNoDoor = wire.New(wire.CodeNotSupported, "", "this controller has no door to join by; start it with "+
+	"--listen-tls (or with --join-listen, if it uses another broker)")
 
 // EnrolNodes makes a token for each node of a list, all of them or none.
 func (c *Core) EnrolNodes(ctx context.Context, in op.EnrolList) (view.EnrolledList, error) {
@@ -24,14 +24,14 @@ func (c *Core) EnrolNodes(ctx context.Context, in op.EnrolList) (view.EnrolledLi
 		return view.EnrolledList{}, errNoDoor
 	}
 	who, now := caller.From(ctx).Who(), c.cfg.Now()
-	made := make([]jointoken.Token, 0, len(in.Nodes))
+	drawn := make([]jointoken.Token, 0, len(in.Nodes))
 	ordered := make([]enrol.Enrol, 0, len(in.Nodes))
 	for _, n := range in.Nodes {
 		t, err := jointoken.New(n.Node, c.authority.CA.Fingerprint(), rand.Reader)
 		if err != nil {
 			return view.EnrolledList{}, wire.New(wire.CodeInvalidArgument, "", err.Error())
 		}
-		made = append(made, t)
+		drawn = append(drawn, t)
 		ordered = append(ordered, enrol.Enrol{Subject: "node/" + n.Node, Hash: t.Secret.Hash(),
 			Life: cmp.Or(n.Life(), enrol.TokenLife), Type: n.Type})
 	}
@@ -43,9 +43,9 @@ func (c *Core) EnrolNodes(ctx context.Context, in op.EnrolList) (view.EnrolledLi
 		return view.EnrolledList{}, err
 	}
 	v := view.EnrolledList{Controller: c.authority.URL, CA: c.authority.CA.Fingerprint().String(),
-		Nodes: make([]view.NodeToken, 0, len(made))}
+		Nodes: make([]view.NodeToken, 0, len(drawn))}
 	err = c.see(ctx, func(f *fleet.Fleet) {
-		for i, t := range made {
+		for i, t := range drawn {
 			if !f.HasToken(t.Node, t.Secret.Hash()) {
 				v.Skipped = append(v.Skipped, t.Node)
 				continue

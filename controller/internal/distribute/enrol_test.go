@@ -115,7 +115,8 @@ func TestBatchOnABadDisk(t *testing.T) {
 			if err := join("s0"); !errors.Is(err, &wire.Error{Code: wire.CodeUnavailable}) {
 				t.Fatal(err)
 			}
-			if _, err := r.core.ApproveJoin(ctx, op.JoinOrder{Nodes: []op.NodeKey{{Node: "n1", Key: "k1"}}}); err != nil {
+			order := op.JoinOrder{Nodes: []op.NodeKey{{Node: "n1", Key: "k1"}}}
+			if _, err := r.core.ApproveJoin(ctx, order); err != nil {
 				t.Fatal(err)
 			}
 			if err := r.stop(); err != nil { // the checkpoint has the approval

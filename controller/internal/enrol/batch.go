@@ -323,7 +323,8 @@ func (s *State) applyJoined(at time.Time, sub *Subject, d record.JoinedData) {
 		b.Approved = slices.DeleteFunc(b.Approved, func(a Approval) bool { return a.Node == node })
 	}
 	s.waiting.remove(node)
-	s.addToken(sub, Token{Hash: b.Hash, State: Open, Issued: at, Expires: b.Until, Who: b.Who, Type: b.Type, Batch: true})
+	s.addToken(sub, Token{Hash: b.Hash, State: Open, Issued: at, Expires: b.Until, Who: b.Who, Type: b.Type,
+		Batch: true})
 }
 
 // checkBatch returns an error for a record that Decide cannot have returned.

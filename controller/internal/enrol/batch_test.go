@@ -15,8 +15,8 @@ import (
 
 // line4 is a batch of the network of join.
 func line4() NewBatch {
-	return NewBatch{Name: "line4", Hash: "b", Count: 2, From: []string{"10.0.0.0/24"}, Names: []string{"press-*", "oven"},
-		Type: "mainType"}
+	return NewBatch{Name: "line4", Hash: "b", Count: 2, From: []string{"10.0.0.0/24"},
+		Names: []string{"press-*", "oven"}, Type: "mainType"}
 }
 
 // by returns a join with the secret of line4.

@@ -2,8 +2,8 @@
 // count, and who was revoked. It is pure: events go in, journal records and refusals come out.
 //
 // The state changes only by records, but for who waits for an approval, which is in memory alone. Decide returns the
-// record to write and leaves the state as it is. The shell makes the record durable. Apply then changes the state, at first and at every
-// replay. So a used token stays used and a revoked subject stays revoked, whatever happens to the
+// record to write and leaves the state as it is. The shell makes the record durable. Apply then changes the state, at
+// first and at every replay. So a used token stays used and a revoked subject stays revoked, whatever happens to the
 // process. A certificate is signed only after the record with its serial is durable.
 //
 // Secrets never reach this package: a token is known by the SHA-256 of its secret. A caller without
@@ -382,21 +382,6 @@ func Counts(known, revoked bool, serials []string, serial string) *wire.Error {
 			"or another machine has joined under this name")
 	}
 	return nil
-}
-
-// Lookup returns a subject, nil if there is none of this name. The caller must not change it.
-func (s *State) Lookup(subject string) *Subject { return s.subjects[subject] }
-
-// Each calls fn for every subject in the order of names.
-func (s *State) Each(fn func(*Subject)) {
-	names := make([]string, 0, len(s.subjects))
-	for name := range s.subjects {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		fn(s.subjects[name])
-	}
 }
 
 // CA returns the fingerprint of the CA that the unit's nodes trust; "" while none has joined.

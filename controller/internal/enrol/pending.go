@@ -56,8 +56,8 @@ func (s *State) wait(now time.Time, ev Join, b *Batch) *wire.Error {
 	}
 	if w != nil && w.Key != ev.Key {
 		w.Rival = &Rival{Key: ev.Key, From: ev.From, Last: now.UTC()}
-		return wire.New(wire.CodeWrongState, "", fmt.Sprintf("somebody else waits for approval as %s, with the key %s; "+
-			"the key of this node is %s. If this is the right one: tandem enrol refuse %s", node, KeyID(w.Key),
+		return wire.New(wire.CodeWrongState, "", fmt.Sprintf("somebody else waits for approval as %s, with the key "+
+			"%s; the key of this node is %s. If this is the right one: tandem enrol refuse %s", node, KeyID(w.Key),
 			KeyID(ev.Key), node))
 	}
 	if w != nil && w.Hash != b.Hash { // it has another secret now
@@ -67,13 +67,17 @@ func (s *State) wait(now time.Time, ev Join, b *Batch) *wire.Error {
 	if w == nil {
 		w = &Waiting{Node: node, Batch: b.Name, Hash: b.Hash, Key: ev.Key, From: ev.From, First: now.UTC()}
 		if !s.waiting.add(now, w) {
-			return wire.New(wire.CodeUnavailable, "", fmt.Sprintf("%d nodes wait for approval, and there is no room for "+
-				"another; try again later", maxWaiting))
+			return wire.New(wire.CodeUnavailable, "", fmt.Sprintf("%d nodes wait for approval, and there is no room "+
+				"for another; try again later", maxWaiting))
 		}
 	}
 	w.From, w.Last = ev.From, now.UTC()
 	return wire.New(wire.CodeUnavailable, "", fmt.Sprintf("%s waits for approval; its key is %s. On the controller: "+
 		"tandem enrol approve %s=%s; then join again", node, KeyID(ev.Key), node, KeyID(ev.Key)))
+}
+
+func (w *Waiting) before(other *Waiting) bool {
+	return cmp.Or(w.First.Compare(other.First), strings.Compare(w.Node, other.Node)) < 0
 }
 
 // group is who shares a part of the room for those that wait: one network with one secret.
@@ -154,7 +158,7 @@ func (q *queue) makeRoom(now time.Time, wants group) bool {
 	}
 	var newest *Waiting
 	for _, w := range q.by {
-		if w.of == most && (newest == nil || cmp.Or(w.First.Compare(newest.First), strings.Compare(w.Node, newest.Node)) > 0) {
+		if w.of == most && (newest == nil || newest.before(w)) {
 			newest = w
 		}
 	}
@@ -221,8 +225,8 @@ func (s *State) approve(now time.Time, ev Approve) Decision {
 			return Decision{Err: err}
 		}
 		if taken[b.Hash]++; taken[b.Hash] > b.Room() {
-			return refuse(wire.CodeWrongState, "the batch %s is for %d nodes: there is no place for %s", b.Name, b.Count,
-				n.Node)
+			return refuse(wire.CodeWrongState, "the batch %s is for %d nodes: there is no place for %s", b.Name,
+				b.Count, n.Node)
 		}
 		d.Approved = append(d.Approved, record.BatchNode{Batch: b.Name, Hash: b.Hash, Node: n.Node, Key: w.Key,
 			From: w.From})

@@ -45,7 +45,8 @@ func (s *State) Apply(at time.Time, who string, d record.Enrolment) {
 	case record.EnrolData:
 		sub := s.subject(d.Subject)
 		s.withdraw(sub)
-		s.addToken(sub, Token{Hash: d.Hash, State: Open, Issued: at, Expires: d.Expires.UTC(), Who: who, Type: d.NodeType})
+		s.addToken(sub, Token{Hash: d.Hash, State: Open, Issued: at, Expires: d.Expires.UTC(), Who: who,
+			Type: d.NodeType})
 	case record.JoinedData:
 		sub := s.subject(d.Subject)
 		s.applyJoined(at, sub, d)

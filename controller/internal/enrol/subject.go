@@ -48,3 +48,18 @@ func (sub *Subject) Standing(now time.Time) string {
 	}
 	return ""
 }
+
+// Lookup returns a subject, nil if there is none of this name. The caller must not change it.
+func (s *State) Lookup(subject string) *Subject { return s.subjects[subject] }
+
+// Each calls fn for every subject in the order of names.
+func (s *State) Each(fn func(*Subject)) {
+	names := make([]string, 0, len(s.subjects))
+	for name := range s.subjects {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		fn(s.subjects[name])
+	}
+}

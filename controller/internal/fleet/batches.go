@@ -62,8 +62,8 @@ func (f *Fleet) Pending(now time.Time) []view.Pending {
 			continue
 		}
 		for _, a := range b.Approved {
-			all = append(all, view.Pending{Node: a.Node, State: PendingApproved, Batch: b.Name, Key: a.Key, From: a.From,
-				Approved: a.At, By: a.Who})
+			all = append(all, view.Pending{Node: a.Node, State: PendingApproved, Batch: b.Name, Key: a.Key,
+				From: a.From, Approved: a.At, By: a.Who})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b view.Pending) int { return strings.Compare(a.Node, b.Node) })

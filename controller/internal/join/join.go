@@ -183,12 +183,6 @@ func (d *Door) guarded(answer answerer) http.HandlerFunc {
 	}
 }
 
-// waits reports whether somebody has a secret that counts and is to ask again, so that it was no guess: many nodes may
-// wait for approval behind one address.
-func waits(r *http.Request, err error) bool {
-	return r.URL.Path == jointoken.JoinPath && errors.Is(err, &wire.Error{Code: wire.CodeUnavailable})
-}
-
 func (d *Door) read(w http.ResponseWriter, r *http.Request, from string, answer answerer) ([]byte, error) {
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
 		return nil, wire.New(wire.CodeNotSupported, "", "the body has to be application/json")

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
@@ -14,8 +13,8 @@ import (
 var (
 	EnrolNodes = define(Op[EnrolList, view.EnrolledList]{
 		Name: "enrol.list", Route: "POST /v1/enrol/list", Role: Admin,
-		About: "Makes a token for each node of a list, all of them or none. They are shown in this answer and nowhere " +
-			"else. An already-exists names nodes that the unit knows, unless known says what to do about them.",
+		About: "Makes a token for each node of a list, all of them or none. They are shown in this answer and " +
+			"nowhere else. An already-exists names nodes that the unit knows, unless known says what to do about them.",
 	})
 	ListBatches = define(Op[None, Batches]{
 		Name: "enrol.batches", Route: "GET /v1/enrol/batches", Role: Admin,
@@ -168,7 +167,7 @@ func (in *JoinOrder) Check() *wire.Error {
 }
 
 func keyPrefix(s string) bool {
-	return len(s) >= minKeyDigits && len(s) <= maxKeyDigits && utf8.ValidString(s) && strings.Trim(s, "0123456789abcdef") == ""
+	return len(s) >= minKeyDigits && len(s) <= maxKeyDigits && strings.Trim(s, "0123456789abcdef") == ""
 }
 
 // JoinRefusal names nodes that are refused, and says why.

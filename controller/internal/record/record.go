@@ -54,7 +54,7 @@ const (
 	CA                              // the unit's CAs changed
 	Root                            // a list of CAs came that a root key has signed
 	Rollout                         // a rollout went on: begun, a wave opened, nodes issued to, paused, ended
-	Batch                           // some nodes may join with one secret, or not any more; one of them was approved or refused
+	Batch                           // some nodes may join with one secret, or not any more; or one was approved
 	typeEnd
 )
 

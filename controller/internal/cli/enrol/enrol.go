@@ -62,7 +62,8 @@ approve each (tandem enrol pending). It takes no name that the unit knows.`,
 			case len(in.From) == 0:
 				return command.Lacks(cmd, "--from, the networks that they come from")
 			case approval != onSight && approval != oneByOne:
-				return command.Usage("%s: --approve is %s or %s, not %.80q", cmd.CommandPath(), oneByOne, onSight, approval)
+				return command.Usage("%s: --approve is %s or %s, not %.80q", cmd.CommandPath(), oneByOne, onSight,
+					approval)
 			}
 			if out != "" {
 				if err := command.Vacant(out, false); err != nil {
@@ -92,7 +93,8 @@ approve each (tandem enrol pending). It takes no name that the unit knows.`,
 
 func showGrant(a *command.App, g view.BatchGrant, out string) error {
 	if out != "" {
-		data := joinFile(fmt.Sprintf("nodes of the batch %s join with this", g.Batch.Batch), g.Controller, g.Token, g.Expires)
+		data := joinFile(fmt.Sprintf("nodes of the batch %s join with this", g.Batch.Batch), g.Controller, g.Token,
+			g.Expires)
 		if err := command.WriteNew(out, func(w io.Writer) error { _, err := w.Write(data); return err }); err != nil {
 			f := command.AsFailure(err)
 			f.Err.Message += "; the token was made and is lost: revoke the batch, and make another"
@@ -108,14 +110,15 @@ func showGrant(a *command.App, g view.BatchGrant, out string) error {
 	if g.OnSight {
 		how = "on sight"
 	}
-	a.Print("%s of the batch %s may join from %s %s, each %s.\n", term.Plural(g.Count, "node"), term.Clean(g.Batch.Batch),
-		term.Clean(strings.Join(g.From, ", ")), a.Until(g.Expires), how)
+	a.Print("%s of the batch %s may join from %s %s, each %s.\n", term.Plural(g.Count, "node"),
+		term.Clean(g.Batch.Batch), term.Clean(strings.Join(g.From, ", ")), a.Until(g.Expires), how)
 	if out != "" {
 		a.Print("The token is in %s; whoever has it may ask.\n", out)
 		return nil
 	}
 	a.Print("Whoever has the token may ask; it is shown once. On each node:\n\n"+
-		"  tandem-node join --controller %s --token - <<'END'\n%s\nEND\n", term.Clean(g.Controller), term.Clean(g.Token))
+		"  tandem-node join --controller %s --token - <<'END'\n%s\nEND\n", term.Clean(g.Controller),
+		term.Clean(g.Token))
 	return nil
 }
 
@@ -134,9 +137,10 @@ func printBatches(a *command.App, all op.Batches) {
 		a.Print("there are no batches; tandem enrol batch create makes one\n")
 		return
 	}
-	t := &term.Table{Head: []string{"BATCH", "STATE", "JOINED", "APPROVED", "WAITING", "UNTIL", "FROM", "NAMES", "LETS IN", "BY"}}
+	t := &term.Table{Head: []string{"BATCH", "STATE", "JOINED", "APPROVED", "WAITING", "UNTIL", "FROM", "NAMES",
+		"LETS IN", "BY"}}
+	colours := map[string]term.Colour{"open": term.Green, "revoked": term.Red, "expired": term.Yellow}
 	for _, b := range all.Batches {
-		state := map[string]term.Colour{"open": term.Green, "revoked": term.Red, "expired": term.Yellow}[b.State].Cell(b.State)
 		how := oneByOne
 		if b.OnSight {
 			how = onSight
@@ -145,8 +149,8 @@ func printBatches(a *command.App, all op.Batches) {
 		if len(b.Names) > 0 {
 			names = term.List(b.Names)
 		}
-		t.Add(b.Batch, state, fmt.Sprintf("%d of %d", b.Joined, b.Count), strconv.Itoa(b.Approved), strconv.Itoa(b.Waiting),
-			a.Clock(b.Expires),
+		t.Add(b.Batch, colours[b.State].Cell(b.State), fmt.Sprintf("%d of %d", b.Joined, b.Count),
+			strconv.Itoa(b.Approved), strconv.Itoa(b.Waiting), a.Clock(b.Expires),
 			term.List(b.From), names, how, b.By)
 	}
 	a.Table(t)
@@ -163,8 +167,8 @@ func revokeBatch(a *command.App) *cobra.Command {
 			}
 			in.Batch = args[0]
 			return command.Ask(cmd.Context(), a, op.RevokeBatch, in, func(a *command.App, b view.Batch) {
-				a.Print("%s is revoked: nobody joins by it any more. Nodes that have, and stay: %d\n", term.Clean(b.Batch),
-					b.Joined)
+				a.Print("%s is revoked: nobody joins by it any more. Nodes that have, and stay: %d\n",
+					term.Clean(b.Batch), b.Joined)
 			})
 		},
 	}

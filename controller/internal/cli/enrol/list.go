@@ -37,8 +37,9 @@ nobody else may read them. FILE is CSV, whose first line names its columns, or Y
 node is needed; type is the only one that the node may have; expires says how long its
 token counts (default 24h, at most 30d); property.NAME is set as tandem property set
 does. With --dir each node has a file for its boot partition.`,
-		Example: "  tandem enrol list nodes.csv --dir tokens\n  tandem enrol list nodes.yaml --out tokens.csv --known skip",
-		Args:    command.Args("FILE"),
+		Example: "  tandem enrol list nodes.csv --dir tokens\n" +
+			"  tandem enrol list nodes.yaml --out tokens.csv --known skip",
+		Args: command.Args("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (dir == "") == (out == "") {
 				return command.Lacks(cmd, "--dir DIRECTORY or --out FILE, for the tokens")
@@ -54,7 +55,9 @@ does. With --dir each node has a file for its boot partition.`,
 			if len(problems) > 0 {
 				return command.Malformed(problems, src)
 			}
-			return a.Connect(func(c *client.Client) error { return makeTokens(cmd.Context(), a, c, nodes, known, dir, out) })
+			return a.Connect(func(c *client.Client) error {
+				return makeTokens(cmd.Context(), a, c, nodes, known, dir, out)
+			})
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "new `directory` for the tokens, a file for each node")
@@ -65,7 +68,8 @@ does. With --dir each node has a file for its boot partition.`,
 }
 
 // makeTokens has the tokens made when it is clear that they can be written, writes them, and sets the properties.
-func makeTokens(ctx context.Context, a *command.App, c *client.Client, nodes []listed, known, dir, out string) (err error) {
+func makeTokens(ctx context.Context, a *command.App, c *client.Client, nodes []listed, known, dir, out string) (
+	err error) {
 	var to *folder
 	if dir != "" {
 		if to, err = newFolder(dir); err != nil {
@@ -93,25 +97,26 @@ func makeTokens(ctx context.Context, a *command.App, c *client.Client, nodes []l
 		f.Err.Message += "; the tokens were made and are lost: again with --known replace"
 		return f
 	}
-	said := enrolled{Path: dir + out, Nodes: []string{}, Skipped: v.Skipped}
+	outcome := enrolled{Path: dir + out, Nodes: []string{}, Skipped: v.Skipped}
 	for _, n := range v.Nodes {
-		said.Nodes = append(said.Nodes, n.Node)
+		outcome.Nodes = append(outcome.Nodes, n.Node)
 	}
-	if said.Properties, err = setProperties(ctx, c, nodes, v.Skipped); err != nil {
+	if outcome.Properties, err = setProperties(ctx, c, nodes, v.Skipped); err != nil {
 		f := command.AsFailure(err)
 		f.Err.Message = fmt.Sprintf("%s; the tokens are in %s, and %d properties were set: set the others with tandem "+
-			"property set", f.Err.Message, said.Path, said.Properties)
+			"property set", f.Err.Message, outcome.Path, outcome.Properties)
 		return f
 	}
 	if a.JSON {
-		return a.PrintJSON(said)
+		return a.PrintJSON(outcome)
 	}
-	a.Print("%s may join, each with its own token, in %s\n", term.Plural(len(said.Nodes), "node"), said.Path)
+	a.Print("%s may join, each with its own token, in %s\n", term.Plural(len(outcome.Nodes), "node"), outcome.Path)
 	if len(v.Skipped) > 0 {
-		a.Print("the unit knows %s, which got none: %s\n", term.Plural(len(v.Skipped), "node"), term.Clean(term.List(v.Skipped)))
+		a.Print("the unit knows %s, which got none: %s\n", term.Plural(len(v.Skipped), "node"),
+			term.Clean(term.List(v.Skipped)))
 	}
-	if said.Properties > 0 {
-		a.Print("properties that were set: %d\n", said.Properties)
+	if outcome.Properties > 0 {
+		a.Print("properties that were set: %d\n", outcome.Properties)
 	}
 	return nil
 }

@@ -102,8 +102,8 @@ func (r *reader) node(in row, seen map[string]int) (n listed, ok bool) {
 			named = true
 			n.Node = c.text
 			if !wire.ValidName(c.text) {
-				r.bad(c.place, wire.CodeBadValue, "%.80q cannot be a node's ID: letters, digits, dot, underscore and dash, "+
-					"at most 63", c.text)
+				r.bad(c.place, wire.CodeBadValue, "%.80q cannot be a node's ID: letters, digits, dot, underscore and "+
+					"dash, at most 63", c.text)
 			} else if first := seen[c.text]; first != 0 {
 				r.bad(c.place, wire.CodeDuplicate, "%s is in line %d, too", c.text, first)
 			} else {
@@ -160,7 +160,8 @@ func (r *reader) known(at place, name string) bool {
 func (r *reader) csv(text []byte) (rows []row) {
 	in := csv.NewReader(bytes.NewReader(text))
 	in.FieldsPerRecord, in.TrimLeadingSpace, in.Comment = -1, true, '#'
-	if head, _, _ := bytes.Cut(text, []byte("\n")); bytes.Contains(head, []byte(";")) && !bytes.Contains(head, []byte(",")) {
+	line, _, _ := bytes.Cut(text, []byte("\n"))
+	if bytes.Contains(line, []byte(";")) && !bytes.Contains(line, []byte(",")) {
 		in.Comma = ';' // as spreadsheets write it where the comma is in numbers
 	}
 	var head []string
@@ -188,7 +189,8 @@ func (r *reader) csv(text []byte) (rows []row) {
 			continue
 		}
 		if len(fields) != len(head) {
-			r.bad(at(0), wire.CodeMalformed, "a line of %d values; the first one names %d columns", len(fields), len(head))
+			r.bad(at(0), wire.CodeMalformed, "a line of %d values; the first one names %d columns", len(fields),
+				len(head))
 			continue
 		}
 		one := row{place: at(0), names: head}

@@ -19,8 +19,10 @@ func told(file, text string) (nodes []listed, problems []string) {
 
 func TestParse(t *testing.T) {
 	for _, c := range []struct{ file, text string }{
-		{"a.csv", "node,type,expires,property.line,property.tags\npress-1,mainType,12h,4,\"[\"\"a\"\",\"\"b\"\"]\"\npress-2,,,left,\n"},
-		{"a.csv", "\ufeffnode;type;expires;property.line;property.tags\r\npress-1;mainType;12h;4;[\"a\",\"b\"]\r\npress-2;;;left;\r\n"},
+		{"a.csv", "node,type,expires,property.line,property.tags\n" +
+			"press-1,mainType,12h,4,\"[\"\"a\"\",\"\"b\"\"]\"\npress-2,,,left,\n"},
+		{"a.csv", "\ufeffnode;type;expires;property.line;property.tags\r\n" +
+			"press-1;mainType;12h;4;[\"a\",\"b\"]\r\npress-2;;;left;\r\n"},
 		{"a.yml", "- {node: press-1, type: mainType, expires: 12h, properties: {line: 4, tags: [a, b]}}\n" +
 			"- node: press-2\n  property.line: left\n"},
 	} {
@@ -46,7 +48,8 @@ func TestParse(t *testing.T) {
 	if nodes, problems := told("standard input", "- press-1\n- press-2\n"); len(nodes) != 2 || problems != nil {
 		t.Error(nodes, problems)
 	}
-	if nodes, _ := told("a.yaml", "- node: press-1\n  properties: {line: \"4\"}\n"); string(nodes[0].properties[0].Value) != `"4"` {
+	nodes, _ := told("a.yaml", "- node: press-1\n  properties: {line: \"4\"}\n")
+	if string(nodes[0].properties[0].Value) != `"4"` {
 		t.Errorf("a text became %s", nodes[0].properties[0].Value)
 	}
 }
@@ -81,9 +84,10 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever the file has, there is an answer, and each mistake has a place.
-func FuzzParse(f *testing.F) {
-	for _, s := range []string{"node\npress-1\n", "- press-1\n", "node,type\n\"a\n", "- node: *a\n", "- {a: [{b}]}\n", "\xff,\x00"} {
+// FuzzList: whatever the file has, there is an answer, and each mistake has a place.
+func FuzzList(f *testing.F) {
+	for _, s := range []string{"node\npress-1\n", "- press-1\n", "node,type\n\"a\n", "- node: *a\n", "- {a: [{b}]}\n",
+		"\xff,\x00"} {
 		f.Add(s, true)
 		f.Add(s, false)
 	}

@@ -12,7 +12,8 @@ import (
 
 func pending(a *command.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "pending", Short: "Show the nodes that wait for an approval, and those that have it and have not joined yet",
+		Use:     "pending",
+		Short:   "Show the nodes that wait for an approval, and those that have it and have not joined yet",
 		Example: "  tandem enrol pending", Args: command.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return command.Ask(cmd.Context(), a, op.ListPending, op.None{}, printPending)
@@ -47,8 +48,8 @@ func printPending(a *command.App, all op.PendingNodes) {
 	}
 	a.Table(t)
 	if rivals {
-		a.Print("\nWho asks, too, has another key under the same name. Compare the keys with what the nodes say of theirs; " +
-			"if the first is the wrong one, refuse it: the other waits with its next try.\n")
+		a.Print("\nWho asks, too, has another key under the same name. Compare the keys with what the nodes say of " +
+			"theirs; if the first is the wrong one, refuse it: the other waits with its next try.\n")
 	}
 }
 
@@ -67,8 +68,8 @@ func orders(args []string) (in op.JoinOrder, err error) {
 	return in, nil
 }
 
-const namesKey = "\n\nWith NODE=KEY it is refused unless that key waits: the first digits, as tandem enrol pending shows\n" +
-	"them and the node says of its own."
+const namesKey = "\n\nWith NODE=KEY it is refused unless that key waits: the first digits, as tandem enrol pending " +
+	"shows\nthem and the node says of its own."
 
 func approve(a *command.App) *cobra.Command {
 	return &cobra.Command{

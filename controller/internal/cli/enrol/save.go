@@ -29,7 +29,8 @@ type folder struct{ path, temp string }
 func newFolder(path string) (*folder, error) {
 	path = filepath.Clean(path)
 	if _, err := os.Lstat(path); err == nil {
-		f := command.Refuse(command.ExitUsage, wire.CodeAlreadyExists, "it exists and was left alone; name a new directory")
+		f := command.Refuse(command.ExitUsage, wire.CodeAlreadyExists,
+			"it exists and was left alone; name a new directory")
 		f.From.File = path
 		return nil, f
 	} else if !errors.Is(err, fs.ErrNotExist) {
