@@ -128,6 +128,7 @@ func TestNoSecretOfEnrolmentGetsOut(t *testing.T) {
 		t.Fatalf("n2 does not join: status %d", status)
 	}
 	s.plant("the key of n2", scalar(t, nodeKey(t, u.StateDir("n2"))))
+	joinByBatch(t, u, s)
 
 	dump := writeFile(t, filepath.Join(u.Dir, "dump"), "#!/bin/sh\nenv\ncat /proc/self/environ\nexit 1\n", 0o700)
 	start := func(name string) *proc.Process {
@@ -145,7 +146,7 @@ func TestNoSecretOfEnrolmentGetsOut(t *testing.T) {
 	u.AwaitOnline("n2", false)
 
 	for _, path := range []string{"/v1/nodes", "/v1/nodes/n1", "/v1/nodes/n2", "/v1/events", "/v1/journal/export",
-		"/v1/journal/backup", "/v1/unit/status", "/v1/tokens", "/", "/metrics"} {
+		"/v1/journal/backup", "/v1/unit/status", "/v1/tokens", "/v1/enrol/batches", "/v1/enrol/pending", "/", "/metrics"} {
 		for _, bearer := range []string{ann, first, ann + "x", ""} {
 			s.look("the answer to "+path, ask(t, http, path, bearer))
 		}
@@ -167,6 +168,7 @@ func TestNoSecretOfEnrolmentGetsOut(t *testing.T) {
 		filepath.Join(state, "unit-key.pem"): "the signing key", filepath.Join(state, "ca-key.pem"): "the CA's key",
 		filepath.Join(u.StateDir("n1"), "identity", "identity.json"): "the key of n1",
 		filepath.Join(u.StateDir("n2"), "identity", "identity.json"): "the key of n2",
+		filepath.Join(u.StateDir("n3"), "identity", "identity.json"): "the key of n3",
 	} {
 		s.only(path, holds)
 	}
