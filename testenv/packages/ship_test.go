@@ -27,6 +27,7 @@ var installed = map[string][]string{
 		"/usr/lib/systemd/system/tandem-node.service.d/package.conf", "/usr/lib/tandem-node/launcher",
 		"/usr/lib/systemd/system/tandem-node.path", "/usr/lib/systemd/system/tandem-workloads.service",
 		"/usr/lib/systemd/system/tandem-keeper.service", "/usr/lib/systemd/system/tandem-reboot.service",
+		"/usr/lib/systemd/system/tandem-join.service", "/usr/lib/tandem-node/tandem-join",
 		"/usr/lib/systemd/system/tandem-reboot.path", "/usr/lib/sysusers.d/tandem-node.conf",
 		"/usr/lib/tmpfiles.d/tandem-node.conf", "/usr/share/tandem-node/tandem-node-oci.conf",
 		"/usr/share/tandem-node/tandem-node-users.conf", "/usr/share/man/man8/tandem-node.8.gz"},
