@@ -249,6 +249,23 @@ func TestBatchIsChecked(t *testing.T) {
 	}
 }
 
+// A batch that is open has the fingerprint of the CA of its day in its token.
+func TestBatchNeedsItsCA(t *testing.T) {
+	r := newRig(t)
+	r.do("ann", onSight())
+	later := r.now.Add(time.Minute)
+	if got := r.NeedingCA(later, "sha256:ca", later); !slices.Equal(got, []string{"the batch line4"}) {
+		t.Errorf("%q", got)
+	}
+	if got := r.NeedingCA(later, "sha256:ca", r.now); len(got) != 0 {
+		t.Errorf("made after the switch: %q", got)
+	}
+	r.do("ann", RevokeBatch{Name: "line4"})
+	if got := r.NeedingCA(later, "sha256:ca", later); len(got) != 0 {
+		t.Errorf("revoked: %q", got)
+	}
+}
+
 // Whatever happens: no more nodes join by a batch than it is for, each has been let in by somebody, and a replay and a
 // checkpoint give the same state.
 func TestBatchProperties(t *testing.T) {

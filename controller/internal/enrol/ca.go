@@ -35,7 +35,7 @@ func (sub *Subject) Belongs(now time.Time) (ca string, ok bool) {
 }
 
 // NeedingCA names who needs a CA: those whose newest certificate is of it, and those who have an open token that was
-// made before since, when another one began to sign.
+// made before since, when another one began to sign; and batches of before.
 func (s *State) NeedingCA(now time.Time, ca string, since time.Time) (all []string) {
 	s.Each(func(sub *Subject) {
 		by, ok := sub.Belongs(now)
@@ -49,6 +49,11 @@ func (s *State) NeedingCA(now time.Time, ca string, since time.Time) (all []stri
 			all = append(all, "a token for "+nodeName(sub.Name))
 		}
 	})
+	for _, b := range s.Batches() {
+		if !b.Over(now) && b.Created.Before(since) {
+			all = append(all, "the batch "+b.Name)
+		}
+	}
 	return all
 }
 
