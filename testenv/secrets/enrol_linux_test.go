@@ -146,7 +146,8 @@ func TestNoSecretOfEnrolmentGetsOut(t *testing.T) {
 	u.AwaitOnline("n2", false)
 
 	for _, path := range []string{"/v1/nodes", "/v1/nodes/n1", "/v1/nodes/n2", "/v1/events", "/v1/journal/export",
-		"/v1/journal/backup", "/v1/unit/status", "/v1/tokens", "/v1/enrol/batches", "/v1/enrol/pending", "/", "/metrics"} {
+		"/v1/journal/backup", "/v1/unit/status", "/v1/tokens",
+		"/v1/enrol/batches", "/v1/enrol/pending", "/", "/metrics"} {
 		for _, bearer := range []string{ann, first, ann + "x", ""} {
 			s.look("the answer to "+path, ask(t, http, path, bearer))
 		}
