@@ -213,17 +213,27 @@ func TestWaitingIsBounded(t *testing.T) {
 func TestBatchesAreBounded(t *testing.T) {
 	r := newRig(t)
 	for i := range maxBatches {
-		b := line4()
+		b := onSight()
 		b.Name, b.Hash = fmt.Sprintf("b-%d", i), fmt.Sprintf("h-%d", i)
 		r.good(b.Name, r.do("ann", b))
 	}
 	r.want("one too many", r.do("ann", line4()), wire.CodeTooLarge)
+	r.good("a node of one that will be gone", r.do("", join("press-7", "h-7", "k7", "s7")))
 	r.do("ann", RevokeBatch{Name: "b-7"})
 	r.good("in place of one that is over", r.do("ann", line4()))
 	if len(r.batches) != maxBatches || r.Batch("b-7") != nil {
 		t.Errorf("%d batches, b-7 %v", len(r.batches), r.Batch("b-7"))
 	}
 	r.want("the same name", r.do("ann", line4()), wire.CodeAlreadyExists)
+	restored, err := Restored(r.Checkpoint())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*State{r.State, restored} { // its secret is as good as any guess
+		if d := s.Decide(r.now, join("press-7", "h-7", "k7", "s8")); !d.Guess {
+			t.Errorf("the secret of a batch that is gone: %+v", d.Err)
+		}
+	}
 	if got := string(r.replayed().Checkpoint()); got != string(r.Checkpoint()) {
 		t.Error("replayed differs")
 	}
