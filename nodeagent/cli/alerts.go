@@ -58,8 +58,6 @@ func alerts(ctx context.Context, args []string, stdout, stderr io.Writer, fail f
 			limitMemory()
 			err = sample(ctx, cfg, stdout, stderr)
 		}
-	case "replay":
-		err = errors.New("replay is a command of tandem: tandem config replay FILE --samples CSV")
 	case "help", "--help", "-h":
 		if _, err := io.WriteString(stdout, alertsUsage); err != nil {
 			return fail(exitError, err)

@@ -53,7 +53,6 @@ func TestAlertsRefuse(t *testing.T) {
 	}{
 		{[]string{"play"}, `unexpected argument "play"`},
 		{[]string{"sampel"}, "did you mean sample?"},
-		{[]string{"replay", "--rules", "unit-config.json"}, "tandem config replay FILE"},
 		{[]string{"sample", "--count", "-1"}, "--count"},
 		{[]string{"sample", "--period", "1ms"}, "below 100ms"},
 		{[]string{"sample", "--interface", "eth["}, "interface pattern"},

@@ -49,8 +49,7 @@ func (*keepConfig) Usage() string {
 
 The keeper: the parent of this node's workload processes, which outlive the agent in it. The agent
 starts it; one that gives slots users of their own (--users) root starts before an agent that is not root,
-as tandem-keeper.service does. With --quit, the one that runs is ended, with everything that it keeps:
-before the node is taken out of service, say.
+as tandem-keeper.service does. With --quit, the one that runs is ended, with everything that it keeps.
 
 Example:
   tandem-node keep --dir /var/lib/tandem-node/keeper --quit

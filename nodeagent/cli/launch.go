@@ -36,9 +36,9 @@ func (*launchConfig) Usage() string {
 	return `Usage: tandem-node launch -- --state-dir DIR [flags of the agent]
 
 Starts the agent from the slot that is to run: the good one, or one on trial while it has tries
-left; where the agent's settings name publishers' keys, only what their owners have signed. It
-replaces itself by the agent, so the process stays the same; it restarts nothing, the service manager
-does. Without slots, or when no disk can be written, it starts this very binary.
+left; where the agent's settings name publishers' keys, only what their owners have signed. It becomes
+the agent, so the process stays the same; it restarts nothing. Without slots, or when no disk can be
+written, it starts this very binary.
 The agent finds TANDEM_SLOT, TANDEM_SLOT_DIR, TANDEM_SLOT_TRIAL, TANDEM_SLOT_TRIES,
 TANDEM_SLOT_FACTORY, TANDEM_BOOT_REASON, TANDEM_BOOT_NOTE and TANDEM_BOOT_RESTARTS in its environment.
 

@@ -112,27 +112,26 @@ const slotUsage = `Usage: tandem-node slot stage FILE [--version V] [--hash H] [
        tandem-node slot adopt|upgrade
        tandem-node slot stage|try|approve|commit|rollback|clear --component NAME ...
 
-Works on the A/B slots of this node by hand, also while the agent runs. stage writes a binary to the
-free slot, verifies it and lets it say its version. try lets the next start of the agent be a trial
+Works on the A/B slots of this node, also while the agent runs. stage writes a binary to the free slot,
+verifies it and lets it say its version. try lets the next start of the agent be a trial
 of it: unless it is committed, the good slot runs again after the tries are used up. approve allows the
 agent to commit it once it has proven itself, also where no controller can be heard and none could be
 before. commit keeps the slot on trial now, rollback leaves it; without a trial, rollback goes back to
-the slot before. The agent, if it runs, sees all that within a minute, and restarts itself for a trial
-and after its rollback; systemctl restart tandem-node does so at once. Run it as the user of the agent
-(runuser -u tandem-node -- tandem-node slot …); root's becomes the user who owns the state directory.
+the slot before. An agent that runs sees that within a minute, and restarts itself for a trial and after
+its rollback; systemctl restart tandem-node does so at once. Run it as the user of the agent,
+or as root, which acts as the owner of the state directory.
 
-What has failed on trial is in quarantine: the same content is staged and tried again with --force only,
-until it or a newer version is committed. clear forgets what has failed; status lists it.
+What has failed on trial is in quarantine: it is staged and tried again with --force only, until it or a
+newer version is committed. clear forgets what has failed; status lists it.
 
-If the agent was started with publishers' keys, what is staged needs a signature of this version by
-one of their owners: FILE.minisig, or what --signature names. Agent and launcher verify it again.
+If the agent has publishers' keys, what is staged needs a signature of this version by one of their
+owners: FILE.minisig, or what --signature names.
 
-A package calls adopt before it replaces this program, which keeps it in a slot as the way back, and
-upgrade afterwards: the new one is staged and tried, if it is newer than what is in force.
+A package calls adopt before it replaces this program, which keeps it in a slot, and upgrade afterwards,
+which has the new one tried, if it is newer than what is in force.
 
-With --component all of it is about another part of the node, which the agent updates by a program of
-its own. The agent sees within seconds what is wanted, and does it if it runs; status tells what became
-of it.
+With --component it is about another part of the node, which the agent updates by a program: if it runs,
+it sees within seconds what is wanted; status tells what became of it.
 
 Example:
   tandem-node slot stage ./tandem-node --version 1.4.0 && tandem-node slot try && systemctl restart tandem-node

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 
+	"tandem.internal/nodeagent/internal/slot"
 	"tandem.internal/nodeagent/internal/slot/record"
 	"tandem.internal/shared/publisher"
 	"tandem.internal/shared/settings"
@@ -30,25 +31,20 @@ func (a agentTarget) packaged(ctx context.Context, verb string, from source, cfg
 	if adopts != (id == record.Factory) || !adopts && publisher.BelowFloor(version, settings.Version) == nil {
 		return a.out.say(st, "slot %s stays in force", id)
 	}
+	if adopts {
+		got, err := a.StageFrom(ctx, from, slot.Source{Signature: from.signature})
+		if err == nil {
+			err = a.Adopt(got.Slot)
+		}
+		if err != nil {
+			return err
+		}
+		return a.out.say(got, "version %s is in force in slot %s, as the way back", got.Version, got.Slot)
+	}
 	quiet := a
 	quiet.out.w = io.Discard
-	cfg.Force = adopts // it runs
 	if err := quiet.stage(ctx, from, cfg); err != nil {
 		return err
 	}
-	if !adopts {
-		return a.try(nil, tryConfig{Tries: 3})
-	}
-	if st, err = a.Status(); err != nil {
-		return err
-	}
-	for _, x := range st.Slots {
-		if x.State == record.Updating && x.Hash != "" {
-			if err := a.Adopt(x.Slot); err != nil {
-				return err
-			}
-			return a.out.say(st, "version %s is in force in slot %s, as the way back", x.Version, x.Slot)
-		}
-	}
-	return record.ErrEmpty
+	return a.try(nil, tryConfig{Tries: slot.DefaultTries})
 }
