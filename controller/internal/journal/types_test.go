@@ -14,7 +14,7 @@ const (
 	Event     = record.Event
 	Trouble   = record.Trouble
 	Note      = record.Note
-	typeEnd   = record.Rollout + 1
+	typeEnd   = record.Batch + 1
 )
 
 var (
