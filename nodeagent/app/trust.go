@@ -248,9 +248,8 @@ func (*TrustConfig) Help() map[string]string {
 func (*TrustConfig) Usage() string {
 	return `Usage: tandem-node trust [--reset] [flags]
 
-Shows which signing keys this node believes, or makes it forget them: the way out after the unit's
-key was lost, for a node that has not joined. The agent must not run. What the node runs, and which
-documents it takes for old, stays.
+Shows which signing keys this node believes, or makes it forget them: after the unit's key was lost, for
+a node that has not joined. The agent must not run. What the node runs, and what it takes for old, stays.
 
 Example:
   tandem-node trust --state-dir /var/lib/tandem-node --reset

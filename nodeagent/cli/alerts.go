@@ -34,11 +34,10 @@ func (*sampleConfig) Help() map[string]string {
 const alertsUsage = `Usage: tandem-node alerts sample [--period 10s] [--partition NAME=PATH]…
 
 sample prints what this node measures, a line a period, as CSV. It needs no controller, and changes nothing.
-What alert rules would have done over such a recording "tandem config replay" says, on any machine.
+tandem config replay says what alert rules would have done.
 
 Example:
   tandem-node alerts sample --partition data=/var/lib > day.csv
-  tandem config replay unit-config.json --node node-1 --samples day.csv
 `
 
 // Usage opens the help of tandem-node alerts sample.

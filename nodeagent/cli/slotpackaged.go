@@ -34,7 +34,7 @@ func (a agentTarget) packaged(ctx context.Context, verb string, from source, cfg
 	if adopts {
 		got, err := a.StageFrom(ctx, from, slot.Source{Signature: from.signature})
 		if err == nil {
-			err = a.Adopt(got.Slot)
+			err = a.While(slot.SlotStatus{Slot: got.Slot, State: record.Updating, Hash: got.Hash}).Adopt(got.Slot)
 		}
 		if err != nil {
 			return err

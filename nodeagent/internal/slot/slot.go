@@ -223,7 +223,13 @@ func (s *Store) Commit(running ID) error {
 
 // Adopt puts the installed binary, which is in force and was staged in a slot, in force there, before it is replaced.
 func (s *Store) Adopt(id ID) error {
-	return s.update(func(r record.Record) (record.Record, error) { return r.Adopt(id) }, s.mirror)
+	return s.update(func(r record.Record) (record.Record, error) {
+		next, err := r.Adopt(id)
+		if err == nil {
+			err = s.sound(next, id)
+		}
+		return next, err
+	}, s.mirror)
 }
 
 // Approve notes that somebody at the node approves of the slot that runs on trial. The agent, which looks at the slots
