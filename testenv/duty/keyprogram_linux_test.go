@@ -24,6 +24,7 @@ const (
 
 // thief is a hook that asks the key program for a key, as tandem-node join does.
 const thief = `#!/bin/sh
+unset TANDEM_NODE # the thief's own: join would take it for --node
 echo "$TANDEM_PROPERTY_token" | "$TANDEM_PROPERTY_program" join --controller "$TANDEM_PROPERTY_door" --token - \
 	--key "$TANDEM_PROPERTY_key" --state-dir "$TANDEM_DIR/state" >"$TANDEM_DIR/result.new" 2>&1
 mv "$TANDEM_DIR/result.new" "$TANDEM_DIR/result"
