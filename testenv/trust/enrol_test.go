@@ -55,7 +55,8 @@ func (r *Rig) pending() (nodes []controller.Pending) {
 func (r *Rig) approve(names ...string) error {
 	var in controller.JoinOrder
 	for _, name := range names {
-		in.Nodes = append(in.Nodes, controller.NodeKey{Node: name})
+		node, key, _ := strings.Cut(name, "=")
+		in.Nodes = append(in.Nodes, controller.NodeKey{Node: node, Key: key})
 	}
 	_, err := r.App.Unit().ApproveJoin(controller.As(r.t.Context(), "ann"), in)
 	return err
@@ -271,7 +272,8 @@ func TestBatchBounds(t *testing.T) {
 	if p := r.pending(); len(p) != 1 || p[0].Key != key || p[0].Rival == nil {
 		t.Errorf("%+v", p)
 	}
-	if err := r.approve("press-2"); err != nil {
+	wantCode(t, "one of two by the name", r.approve("press-2"), wire.CodeWrongState)
+	if err := r.approve("press-2=" + key[:16]); err != nil {
 		t.Fatal(err)
 	}
 	wantCode(t, "an impostor of one that was approved", impostor(), wire.CodeWrongState)
@@ -279,6 +281,26 @@ func TestBatchBounds(t *testing.T) {
 		t.Error(err)
 	}
 	wantCode(t, "an impostor of one that has joined", impostor(), wire.CodeWrongState)
+
+	// Nor does an impostor that is the first keep out the key that an operator names.
+	wantCode(t, "first", r.joinAs("press-6", near), wire.CodeUnavailable)
+	late := func() error {
+		_, err := node.Join(t.Context(), node.JoinConfig{Controller: r.App.JoinURL(), Token: near, Node: "press-6",
+			StateDir: filepath.Join(r.Dir, "late")}, node.JoinDeps{Now: r.Now})
+		return err
+	}
+	wantCode(t, "second", late(), wire.CodeWrongState)
+	for _, p := range r.pending() {
+		if p.Node == "press-6" {
+			if err := r.approve("press-6=" + p.Rival.Key[:16]); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	wantCode(t, "first", r.joinAs("press-6", near), wire.CodeWrongState)
+	if err := late(); err != nil {
+		t.Error(err)
+	}
 
 	wantCode(t, "refused", r.joinAs("press-3", near), wire.CodeUnavailable)
 	if _, err := r.App.Unit().RefuseJoin(controller.As(t.Context(), "ann"), controller.JoinRefusal{

@@ -35,7 +35,7 @@ type Batch struct {
 	Who       string         `json:"who,omitempty"`     // who made it
 	Joined    int            `json:"joined,omitempty"`  // nodes that have joined; it never falls
 	Approved  []Approval     `json:"approved,omitzero"` // who may join, and has not yet
-	Refused   []string       `json:"refused,omitempty"` // hashes of keys that may not join
+	Refused   []string       `json:"refused,omitempty"` // as Approval.Key, of keys that may not join
 	Revoked   time.Time      `json:"revoked,omitzero"`
 	RevokedBy string         `json:"revokedBy,omitempty"`
 }
@@ -43,7 +43,7 @@ type Batch struct {
 // Approval lets one key join under one name. It has a place in the batch's count.
 type Approval struct {
 	Node string    `json:"node"`
-	Key  string    `json:"key"` // hash of the key
+	Key  string    `json:"key"` // hash of the key, or its first digits
 	From string    `json:"from,omitempty"`
 	At   time.Time `json:"at"`
 	Who  string    `json:"who,omitempty"`
@@ -85,13 +85,18 @@ func (b *Batch) admits(node, from string) *wire.Error {
 		return wire.New(wire.CodeNotAllowed, "", fmt.Sprintf("the batch %s is for other addresses than %.64s", b.Name,
 			from))
 	}
-	if len(b.Names) > 0 && !slices.ContainsFunc(b.Names, func(p string) bool {
-		ok, err := path.Match(p, node)
-		return ok && err == nil
-	}) {
+	if !b.names(node) {
 		return wire.New(wire.CodeWrongTarget, "", fmt.Sprintf("the batch %s is for other names than %s", b.Name, node))
 	}
 	return nil
+}
+
+// names reports whether the batch lets in nodes of that name.
+func (b *Batch) names(node string) bool {
+	return len(b.Names) == 0 || slices.ContainsFunc(b.Names, func(p string) bool {
+		ok, err := path.Match(p, node)
+		return ok && err == nil
+	})
 }
 
 // NewBatch makes a batch.
@@ -233,13 +238,13 @@ func (s *State) joinBatch(now time.Time, ev Join, b *Batch) Decision {
 	if err := s.checkKey(sub, ev.Key); err != nil {
 		return Decision{Err: err}
 	}
-	if slices.Contains(b.Refused, ev.Key) {
+	if slices.ContainsFunc(b.Refused, func(key string) bool { return strings.HasPrefix(ev.Key, key) }) {
 		return refuse(wire.CodeNotAllowed, "an operator has refused this node; its key is %s", KeyID(ev.Key))
 	}
 	if a := b.approval(node); a != nil {
-		if a.Key != ev.Key {
-			return refuse(wire.CodeWrongState, "%s was approved with the key %s, and this one is %s", node,
-				KeyID(a.Key), KeyID(ev.Key))
+		if !strings.HasPrefix(ev.Key, a.Key) {
+			return refuse(wire.CodeWrongState, "%s was approved with another key than that of this node, %s", node,
+				KeyID(ev.Key))
 		}
 		return Decision{Record: joined}
 	}
@@ -289,13 +294,17 @@ func (s *State) applyBatch(at time.Time, who string, d record.BatchData) {
 		s.batches[d.Hash] = b
 	case d.Revoked:
 		if b := s.batches[d.Hash]; b != nil {
+			for _, a := range b.Approved {
+				s.waiting.remember(at, a.Node, a.Key)
+			}
 			b.Revoked, b.RevokedBy, b.Approved = at, who, nil
 		}
-		s.waiting.removeIf(func(w *Waiting) bool { return w.Hash == d.Hash })
+		s.waiting.dropIf(at, func(w *Waiting) bool { return w.Hash == d.Hash })
 	}
 	for _, n := range d.Approved {
 		s.waiting.remove(n.Node)
 		if b := s.batches[n.Hash]; b != nil {
+			b.Refused = slices.DeleteFunc(b.Refused, Named{Key: n.Key}.fits) // somebody has thought better of it
 			b.Approved = append(b.Approved, Approval{Node: n.Node, Key: n.Key, From: n.From, At: at, Who: who})
 		}
 	}
@@ -305,9 +314,13 @@ func (s *State) applyBatch(at time.Time, who string, d record.BatchData) {
 			b.Refused = append(b.Refused, n.Key)
 			b.Refused = slices.Delete(b.Refused, 0, max(0, len(b.Refused)-maxRefusedKeys))
 		}
-		if w := s.waiting.by[n.Node]; w != nil && w.Key == n.Key {
+		switch w := s.waiting.by[n.Node]; {
+		case w != nil && w.Key == n.Key:
 			s.waiting.remove(n.Node)
+		case w != nil && w.Rival != nil && w.Rival.Key == n.Key:
+			w.Rival = nil
 		}
+		s.waiting.remember(at, n.Node, n.Key)
 	}
 }
 
@@ -323,6 +336,7 @@ func (s *State) applyJoined(at time.Time, sub *Subject, d record.JoinedData) {
 		b.Approved = slices.DeleteFunc(b.Approved, func(a Approval) bool { return a.Node == node })
 	}
 	s.waiting.remove(node)
+	delete(s.waiting.earlier, node)
 	s.addToken(sub, Token{Hash: b.Hash, State: Open, Issued: at, Expires: b.Until, Who: b.Who, Type: b.Type,
 		Batch: true})
 }

@@ -3,7 +3,6 @@ package enrol
 import (
 	"cmp"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -12,15 +11,9 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-const (
-	maxWaiting = 4096      // nodes that wait for an approval, of all batches
-	waitLife   = time.Hour // for which somebody is remembered who does not ask again
-	pruneEvery = time.Minute
-	keyDigits  = 16 // of KeyID
-)
-
-// MinKey is the least number of digits by which an operator may name a key.
-const MinKey = 8
+// keyDigits is how much of a key people compare, and the least by which one is named that nobody has seen. They are 64
+// bits, so that nobody makes another key that begins as it does.
+const keyDigits = 16
 
 // KeyID is what people call a key: the beginning of its hash.
 func KeyID(hash string) string { return hash[:min(len(hash), keyDigits)] }
@@ -36,14 +29,16 @@ type Waiting struct {
 	First time.Time
 	Last  time.Time
 	Rival *Rival // who asked last under the same name with another key; nil: nobody
-	of    group
+	of    *group
 }
 
 // Rival is somebody who asks under the name of a node that waits already.
 type Rival struct {
-	Key  string
-	From string
-	Last time.Time
+	Batch string // name of the batch
+	Hash  string // of its secret
+	Key   string // hash of its key
+	From  string
+	Last  time.Time
 }
 
 // wait notes that a node waits, and returns what it is answered: CodeUnavailable if it is to ask again.
@@ -51,14 +46,14 @@ func (s *State) wait(now time.Time, ev Join, b *Batch) *wire.Error {
 	node := nodeName(ev.Subject)
 	w := s.waiting.by[node]
 	if w != nil && now.Sub(w.Last) > waitLife {
-		s.waiting.remove(node)
+		s.waiting.drop(now, w)
 		w = nil
 	}
 	if w != nil && w.Key != ev.Key {
-		w.Rival = &Rival{Key: ev.Key, From: ev.From, Last: now.UTC()}
-		return wire.New(wire.CodeWrongState, "", fmt.Sprintf("somebody else waits for approval as %s, with the key "+
-			"%s; the key of this node is %s. If this is the right one: tandem enrol refuse %s", node, KeyID(w.Key),
-			KeyID(ev.Key), node))
+		w.Rival = &Rival{Batch: b.Name, Hash: b.Hash, Key: ev.Key, From: ev.From, Last: now.UTC()}
+		return wire.New(wire.CodeWrongState, "", fmt.Sprintf("somebody else waits for approval as %s, with another "+
+			"key; the key of this node is %s. If this is the right one: tandem enrol approve %s=%s", node, KeyID(ev.Key),
+			node, KeyID(ev.Key)))
 	}
 	if w != nil && w.Hash != b.Hash { // it has another secret now
 		s.waiting.remove(node)
@@ -66,9 +61,10 @@ func (s *State) wait(now time.Time, ev Join, b *Batch) *wire.Error {
 	}
 	if w == nil {
 		w = &Waiting{Node: node, Batch: b.Name, Hash: b.Hash, Key: ev.Key, From: ev.From, First: now.UTC()}
-		if !s.waiting.add(now, w) {
+		if !s.waiting.add(now, w, placeOf(b, ev.From)) {
 			return wire.New(wire.CodeUnavailable, "", fmt.Sprintf("%d nodes wait for approval, and there is no room "+
-				"for another; try again later", maxWaiting))
+				"for another; try again later. The key of this node is %s; it needs no room with: tandem enrol "+
+				"approve %s=%s", maxWaiting, KeyID(ev.Key), node, KeyID(ev.Key)))
 		}
 	}
 	w.From, w.Last = ev.From, now.UTC()
@@ -78,92 +74,6 @@ func (s *State) wait(now time.Time, ev Join, b *Batch) *wire.Error {
 
 func (w *Waiting) before(other *Waiting) bool {
 	return cmp.Or(w.First.Compare(other.First), strings.Compare(w.Node, other.Node)) < 0
-}
-
-// group is who shares a part of the room for those that wait: one network with one secret.
-type group struct {
-	hash string
-	net  netip.Prefix
-}
-
-func groupOf(hash, from string) group {
-	a, err := netip.ParseAddr(from)
-	if err != nil {
-		return group{hash: hash}
-	}
-	a = a.Unmap().WithZone("")
-	bits := 32
-	if a.Is6() {
-		bits = 64
-	}
-	return group{hash, netip.PrefixFrom(a, bits).Masked()}
-}
-
-// queue is who waits. When all places are taken, the newest of the group that has the most leaves for one of a group
-// that has fewer: so whoever asks under many names takes no place of the others.
-type queue struct {
-	by     map[string]*Waiting // by name of the node
-	groups map[group]int       // how many wait of each
-	pruned time.Time
-}
-
-func newQueue() queue { return queue{by: map[string]*Waiting{}, groups: map[group]int{}} }
-
-// add notes that one more waits; false: there is no room.
-func (q *queue) add(now time.Time, w *Waiting) bool {
-	w.of = groupOf(w.Hash, w.From)
-	if len(q.by) >= maxWaiting && !q.makeRoom(now, w.of) {
-		return false
-	}
-	q.by[w.Node] = w
-	q.groups[w.of]++
-	return true
-}
-
-func (q *queue) remove(node string) {
-	w := q.by[node]
-	if w == nil {
-		return
-	}
-	delete(q.by, node)
-	if q.groups[w.of]--; q.groups[w.of] == 0 {
-		delete(q.groups, w.of)
-	}
-}
-
-func (q *queue) removeIf(which func(*Waiting) bool) {
-	for node, w := range q.by {
-		if which(w) {
-			q.remove(node)
-		}
-	}
-}
-
-func (q *queue) makeRoom(now time.Time, wants group) bool {
-	if now.Sub(q.pruned).Abs() >= pruneEvery {
-		q.pruned = now
-		q.removeIf(func(w *Waiting) bool { return now.Sub(w.Last) > waitLife })
-		if len(q.by) < maxWaiting {
-			return true
-		}
-	}
-	var most group
-	for of, n := range q.groups {
-		if n > q.groups[most] {
-			most = of
-		}
-	}
-	if q.groups[wants]+1 >= q.groups[most] {
-		return false
-	}
-	var newest *Waiting
-	for _, w := range q.by {
-		if w.of == most && (newest == nil || newest.before(w)) {
-			newest = w
-		}
-	}
-	q.remove(newest.Node)
-	return true
 }
 
 // Waiting returns who waits and has asked within the last hour, in the order of names.
@@ -180,10 +90,11 @@ func (s *State) Waiting(now time.Time) (all []Waiting) {
 // Named is a node that an operator approves or refuses.
 type Named struct {
 	Node string
-	Key  string // beginning of the hash of its key; "": whichever waits
+	Key  string // the hash of its key, or its first digits; "": that of who waits
 }
 
-// Approve lets nodes join that wait, all of them or none. Each may join with the key that it waits with, and no other.
+// Approve lets nodes join, all of them or none: each with the key that is named, or else that it waits with, and no
+// other. A key that is named need not have been seen.
 type Approve struct{ Nodes []Named }
 
 // Refuse keeps out nodes that wait, or were approved and have not joined, all of them or none: each by its key.
@@ -195,31 +106,62 @@ type Refuse struct {
 func (Approve) event() {}
 func (Refuse) event()  {}
 
-// waits finds who waits under a name, with the key that is named.
-func (s *State) waits(now time.Time, n Named) (*Waiting, *wire.Error) {
+// fits reports whether a hash, or the beginning of one, may be that of a key that was named.
+func (n Named) fits(key string) bool {
+	return strings.HasPrefix(key, n.Key) || strings.HasPrefix(n.Key, key)
+}
+
+func (w *Waiting) node() record.BatchNode {
+	return record.BatchNode{Batch: w.Batch, Hash: w.Hash, Node: w.Node, Key: w.Key, From: w.From}
+}
+
+func (r *Rival) node(name string) record.BatchNode {
+	return record.BatchNode{Batch: r.Batch, Hash: r.Hash, Node: name, Key: r.Key, From: r.From}
+}
+
+// asks finds who asks under a name, with the key that is named, and who waits under it; nil: nobody.
+func (s *State) asks(now time.Time, n Named) (*record.BatchNode, *Waiting) {
 	w := s.waiting.by[n.Node]
 	switch {
 	case w == nil || now.Sub(w.Last) > waitLife:
-		return nil, wire.New(wire.CodeNotFound, "", fmt.Sprintf("nobody waits for approval as %.80s; tandem enrol "+
-			"pending lists who does. After a restart of the controller nodes are back with their next try", n.Node))
-	case !strings.HasPrefix(w.Key, n.Key):
-		return nil, wire.New(wire.CodeWrongState, "", fmt.Sprintf("%s waits with the key %s, not with %.80s", n.Node,
-			KeyID(w.Key), n.Key))
+		return nil, nil
+	case n.fits(w.Key):
+		return new(w.node()), w
+	case w.Rival != nil && n.fits(w.Rival.Key):
+		return new(w.Rival.node(n.Node)), w
 	}
-	return w, nil
+	return nil, w
 }
 
 func (s *State) approve(now time.Time, ev Approve) Decision {
 	var d record.BatchData
 	taken := map[string]int{}
 	for _, n := range ev.Nodes {
-		w, err := s.waits(now, n)
-		if err != nil {
-			return Decision{Err: err}
+		found, w := s.asks(now, n)
+		a := s.approved(now, n.Node)
+		switch {
+		case a != nil && found != nil && strings.HasPrefix(found.Key, a.Key): // it has come back by another batch
+		case a != nil && n.Key != "" && n.fits(a.Key):
+			continue
+		case a != nil:
+			return refuse(wire.CodeWrongState, "%s was approved with the key %s; to take that back: tandem enrol "+
+				"refuse %s", n.Node, KeyID(a.Key), n.Node)
+		case found == nil && n.Key == "":
+			return Decision{Err: nobody(n.Node)}
+		case found == nil:
+			nodes, err := s.unseen(now, n, taken)
+			if err != nil {
+				return Decision{Err: err}
+			}
+			d.Approved = append(d.Approved, nodes...)
+			continue
+		case n.Key == "" && s.waiting.contested(now, w):
+			return refuse(wire.CodeWrongState, "another key has asked as %s as well, or may have: name the one that "+
+				"the node says of itself: tandem enrol approve %s=KEY", n.Node, n.Node)
 		}
-		b := s.batches[w.Hash]
+		b := s.batches[found.Hash]
 		if b == nil {
-			return refuse(wire.CodeNotFound, "there is no batch %s any more", w.Batch)
+			return refuse(wire.CodeNotFound, "there is no batch %s any more", found.Batch)
 		}
 		if err := b.ends(now); err != nil {
 			return Decision{Err: err}
@@ -228,36 +170,80 @@ func (s *State) approve(now time.Time, ev Approve) Decision {
 			return refuse(wire.CodeWrongState, "the batch %s is for %d nodes: there is no place for %s", b.Name,
 				b.Count, n.Node)
 		}
-		d.Approved = append(d.Approved, record.BatchNode{Batch: b.Name, Hash: b.Hash, Node: n.Node, Key: w.Key,
-			From: w.From})
+		d.Approved = append(d.Approved, *found)
+	}
+	if len(d.Approved) == 0 { // they were before
+		return Decision{}
 	}
 	return Decision{Record: d}
+}
+
+func nobody(node string) *wire.Error {
+	return wire.New(wire.CodeNotFound, "", fmt.Sprintf("nobody waits for approval as %.80s; tandem enrol pending "+
+		"lists who does. After a restart of the controller nodes are back with their next try", node))
+}
+
+// approved finds the approval of a node by a batch that has not ended; nil: there is none.
+func (s *State) approved(now time.Time, node string) *Approval {
+	for _, b := range s.Batches() {
+		if a := b.approval(node); a != nil && b.ends(now) == nil {
+			return a
+		}
+	}
+	return nil
+}
+
+// unseen is the approval of a key that does not ask. It is not known by which batch it will, so it has a place in each
+// that lets in that name and has one, until it has joined.
+func (s *State) unseen(now time.Time, n Named, taken map[string]int) (nodes []record.BatchNode, err *wire.Error) {
+	if len(n.Key) < keyDigits {
+		return nil, wire.New(wire.CodeInvalidArgument, "", fmt.Sprintf("nobody asks as %s with the key %s; one that "+
+			"has not been seen is named by %d digits or more", n.Node, n.Key, keyDigits))
+	}
+	if s.subjects["node/"+n.Node].isKnown(now) {
+		return nil, wire.New(wire.CodeWrongState, "", fmt.Sprintf("there is a node %s, and a batch lets in new ones "+
+			"only", n.Node))
+	}
+	err = nobody(n.Node)
+	for _, b := range s.Batches() {
+		if b.ends(now) != nil || b.OnSight || !b.names(n.Node) {
+			continue
+		}
+		if taken[b.Hash] >= b.Room() {
+			err = wire.New(wire.CodeWrongState, "", fmt.Sprintf("the batch %s is for %d nodes: there is no place for "+
+				"%s", b.Name, b.Count, n.Node))
+			continue
+		}
+		taken[b.Hash]++
+		nodes = append(nodes, record.BatchNode{Batch: b.Name, Hash: b.Hash, Node: n.Node, Key: n.Key})
+	}
+	if len(nodes) > 0 {
+		return nodes, nil
+	}
+	return nil, err
 }
 
 func (s *State) refuseNodes(now time.Time, ev Refuse) Decision {
 	d := record.BatchData{Reason: ev.Reason}
 	for _, n := range ev.Nodes {
-		if b, a := s.approved(n.Node); a != nil && strings.HasPrefix(a.Key, n.Key) {
-			d.Refused = append(d.Refused, record.BatchNode{Batch: b.Name, Hash: b.Hash, Node: n.Node, Key: a.Key,
-				From: a.From})
+		before := len(d.Refused)
+		for _, b := range s.Batches() {
+			if a := b.approval(n.Node); a != nil && n.fits(a.Key) {
+				d.Refused = append(d.Refused, record.BatchNode{Batch: b.Name, Hash: b.Hash, Node: n.Node, Key: a.Key,
+					From: a.From})
+			}
+		}
+		if len(d.Refused) > before {
 			continue
 		}
-		w, err := s.waits(now, n)
-		if err != nil {
-			return Decision{Err: err}
+		switch found, w := s.asks(now, n); {
+		case found != nil:
+			d.Refused = append(d.Refused, *found)
+		case w != nil:
+			return refuse(wire.CodeWrongState, "%s waits with the key %s, not with %.80s", n.Node, KeyID(w.Key), n.Key)
+		default:
+			return Decision{Err: nobody(n.Node)}
 		}
-		d.Refused = append(d.Refused, record.BatchNode{Batch: w.Batch, Hash: w.Hash, Node: n.Node, Key: w.Key,
-			From: w.From})
 	}
 	return Decision{Record: d}
-}
-
-// approved finds who was approved under a name, and has not joined.
-func (s *State) approved(node string) (*Batch, *Approval) {
-	for _, b := range s.Batches() {
-		if a := b.approval(node); a != nil {
-			return b, a
-		}
-	}
-	return nil, nil
 }

@@ -53,7 +53,7 @@ func (f *Fleet) Pending(now time.Time) []view.Pending {
 		p := view.Pending{Node: w.Node, State: PendingWaiting, Batch: w.Batch, Key: w.Key, From: w.From, First: w.First,
 			Last: w.Last}
 		if w.Rival != nil {
-			p.Rival = &view.Rival{Key: w.Rival.Key, From: w.Rival.From, Last: w.Rival.Last}
+			p.Rival = &view.Rival{Key: w.Rival.Key, Batch: w.Rival.Batch, From: w.Rival.From, Last: w.Rival.Last}
 		}
 		all = append(all, p)
 	}

@@ -35,8 +35,9 @@ var (
 	})
 	ApproveJoin = define(Op[JoinOrder, PendingNodes]{
 		Name: "enrol.approve", Route: "POST /v1/enrol/approve", Role: Admin,
-		About: "Lets nodes join that wait, all of them or none: each with the key that it waits with, and no other. " +
-			"A wrong-state: another key than the one named waits, or the batch has no room.",
+		About: "Lets nodes join, all of them or none: each with the key that is named, which need not have been " +
+			"seen, or else with the one that it waits with, and with no other. A wrong-state: no key is named, and " +
+			"several have asked under the name; another one was approved; or the batch has no room.",
 	})
 	RefuseJoin = define(Op[JoinRefusal, Refusals]{
 		Name: "enrol.refuse", Route: "POST /v1/enrol/refuse", Role: Admin,
@@ -130,14 +131,14 @@ type JoinOrder struct {
 // NodeKey names a node, and its key.
 type NodeKey struct {
 	Node string `json:"node"` // as it calls itself
-	// The beginning of the SHA-256 of its key, 8 hexadecimal digits or more; left out: whichever waits
+	// The beginning of the SHA-256 of its key, 16 hexadecimal digits or more; left out: that of who waits
 	Key string `json:"key,omitempty"`
 }
 
 // Bounds of a JoinOrder.
 const (
 	maxJoinOrder = 1000
-	minKeyDigits = 8
+	minKeyDigits = 16 // fewer could be met by trying keys
 	maxKeyDigits = 64
 )
 

@@ -29,7 +29,7 @@ type BatchNode struct {
 	Batch string `json:"batch"` // name of the batch
 	Hash  string `json:"hash"`  // of the batch's secret
 	Node  string `json:"node"`  // as claimed
-	Key   string `json:"key"`   // hash of the key of the certificate request
+	Key   string `json:"key"`   // hash of the key of the certificate request, or its first digits
 	From  string `json:"from,omitempty"`
 }
 

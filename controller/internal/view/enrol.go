@@ -49,7 +49,7 @@ type Pending struct {
 	Node     string    `json:"node"`              // as it calls itself
 	State    string    `json:"state"`             // "waiting", or "approved": it may join, and has not yet
 	Batch    string    `json:"batch"`             // name of the batch
-	Key      string    `json:"key"`               // SHA-256 of the node's public key, hexadecimal
+	Key      string    `json:"key"`               // SHA-256 of the node's public key, hexadecimal; or its first digits
 	From     string    `json:"from,omitempty"`    // its address
 	First    time.Time `json:"first,omitzero"`    // when it asked first, since the start of the controller
 	Last     time.Time `json:"last,omitzero"`     // when it asked last
@@ -60,7 +60,8 @@ type Pending struct {
 
 // Rival is somebody who asks to join under the name of a node that waits.
 type Rival struct {
-	Key  string    `json:"key"`            // SHA-256 of the public key, hexadecimal
-	From string    `json:"from,omitempty"` // address
-	Last time.Time `json:"last"`           // when it asked last
+	Key   string    `json:"key"`             // SHA-256 of the public key, hexadecimal
+	Batch string    `json:"batch,omitempty"` // name of the batch
+	From  string    `json:"from,omitempty"`  // address
+	Last  time.Time `json:"last"`            // when it asked last
 }

@@ -1,6 +1,7 @@
 package enrol
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -42,14 +43,14 @@ func printPending(a *command.App, all op.PendingNodes) {
 		}
 		t.Add(p.Node, state, keyID(p.Key), p.From, p.Batch, first, last)
 		if r := p.Rival; r != nil {
-			t.Add("", term.Red.Cell("asks, too"), keyID(r.Key), r.From, p.Batch, "-", a.Ago(r.Last))
+			t.Add("", term.Red.Cell("asks, too"), keyID(r.Key), r.From, r.Batch, "-", a.Ago(r.Last))
 			rivals = true
 		}
 	}
 	a.Table(t)
 	if rivals {
 		a.Print("\nWho asks, too, has another key under the same name. Compare the keys with what the nodes say of " +
-			"theirs; if the first is the wrong one, refuse it: the other waits with its next try.\n")
+			"theirs, and name the right one: tandem enrol approve NODE=KEY\n")
 	}
 }
 
@@ -68,14 +69,15 @@ func orders(args []string) (in op.JoinOrder, err error) {
 	return in, nil
 }
 
-const namesKey = "\n\nWith NODE=KEY it is refused unless that key waits: the first digits, as tandem enrol pending " +
-	"shows\nthem and the node says of its own."
+// digits says how a key is named.
+const digits = "the first 16 digits or more, as tandem enrol pending shows them\nand the node says of its own"
 
 func approve(a *command.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "approve NODE[=KEY]…", Short: "Let nodes join that wait, all that are named or none",
-		Long: "Let nodes join that wait, all that are named or none: each with the key that it waits with,\n" +
-			"and no other." + namesKey,
+		Long: "Let nodes join, all that are named or none: each with the key that it waits with, or with KEY,\n" +
+			"and with no other. KEY is " + digits + ". It need not be shown yet,\nnor be the first under that name; " +
+			"where several keys have asked under a name, it has to be named.",
 		Example: "  tandem enrol approve press-1\n  tandem enrol approve press-1=3f2a9c01d4e5b677 press-2",
 		Args:    command.AtLeast("NODE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -83,10 +85,24 @@ func approve(a *command.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return command.Ask(cmd.Context(), a, op.ApproveJoin, in, func(a *command.App, _ op.PendingNodes) {
+			return command.Ask(cmd.Context(), a, op.ApproveJoin, in, func(a *command.App, v op.PendingNodes) {
 				a.Print("may join with the next try: %s\n", named(in))
+				printUnseen(a, v)
 			})
 		},
+	}
+}
+
+// printUnseen says which of the nodes that were approved have not asked yet.
+func printUnseen(a *command.App, v op.PendingNodes) {
+	var names []string
+	for _, p := range v.Nodes {
+		if name := p.Node + "=" + keyID(p.Key); p.From == "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) > 0 {
+		a.Print("nobody has asked yet, so look whether the key is right: %s\n", term.List(names))
 	}
 }
 
@@ -103,7 +119,8 @@ func refuse(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "refuse NODE[=KEY]…", Short: "Keep out nodes that wait, or were approved and have not joined",
 		Long: "Keep out nodes that wait, or were approved and have not joined, all that are named or none:\n" +
-			"by their keys. Somebody else may join under the same name." + namesKey,
+			"by their keys. Somebody else may join under the same name.\n\nWith NODE=KEY only that key is: " +
+				digits + ".",
 		Example: "  tandem enrol refuse press-9 --reason \"not ours\"",
 		Args:    command.AtLeast("NODE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
