@@ -52,8 +52,8 @@ func (s *State) wait(now time.Time, ev Join, b *Batch) *wire.Error {
 	if w != nil && w.Key != ev.Key {
 		w.Rival = &Rival{Batch: b.Name, Hash: b.Hash, Key: ev.Key, From: ev.From, Last: now.UTC()}
 		return wire.New(wire.CodeWrongState, "", fmt.Sprintf("somebody else waits for approval as %s, with another "+
-			"key; the key of this node is %s. If this is the right one: tandem enrol approve %s=%s", node, KeyID(ev.Key),
-			node, KeyID(ev.Key)))
+			"key; the key of this node is %s. If this is the right one: tandem enrol approve %s=%s", node,
+			KeyID(ev.Key), node, KeyID(ev.Key)))
 	}
 	if w != nil && w.Hash != b.Hash { // it has another secret now
 		s.waiting.remove(node)

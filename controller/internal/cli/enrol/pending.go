@@ -120,7 +120,7 @@ func refuse(a *command.App) *cobra.Command {
 		Use: "refuse NODE[=KEY]…", Short: "Keep out nodes that wait, or were approved and have not joined",
 		Long: "Keep out nodes that wait, or were approved and have not joined, all that are named or none:\n" +
 			"by their keys. Somebody else may join under the same name.\n\nWith NODE=KEY only that key is: " +
-				digits + ".",
+			digits + ".",
 		Example: "  tandem enrol refuse press-9 --reason \"not ours\"",
 		Args:    command.AtLeast("NODE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
