@@ -237,6 +237,9 @@ func TestApprovedKeyNeedNotWait(t *testing.T) {
 	if err := r.approves("press-1", KeyID(honest)); err != nil {
 		t.Fatal("the rival: ", err)
 	}
+	if a := r.Batch("line4").approval("press-1"); a == nil || a.Key != honest || r.Batch("line5").Room() != 100 {
+		t.Errorf("the rival has asked with %s by line4, and approved is %+v", honest, a)
+	}
 	if d := r.do("", by("press-1", another, "s1")); wire.CodeOf(d.Err) != wire.CodeWrongState ||
 		strings.Contains(d.Err.Message, KeyID(honest)) {
 		t.Errorf("the key that was approved is told: %v", d.Err)
