@@ -79,7 +79,8 @@ func TestFirstBoot(t *testing.T) {
 			node:   "[ $(wc -l <$0.calls) = 1 ] || exit 2\necho 'tandem-node: wrong-target: x' >&2; exit 1\n",
 			sleeps: "120 ", left: []string{"etc/tandem/join.yaml"}, says: "tandem-node: wrong-target: x"},
 		{name: "cannot be overwritten", files: []string{"boot/tandem-join.yaml"}, node: joins, calls: 1,
-			shred: "exit 1\n", says: "boot/tandem-join.yaml has a secret and cannot be overwritten; it is only removed"},
+			shred: "exit 1\n", says: "boot/tandem-join.yaml has a secret and cannot be overwritten; it is only " +
+				"removed"},
 		{name: "a wrong file", files: []string{"etc/tandem/join.yaml"}, node: "exit 2\n", calls: 1, status: 2,
 			left: []string{"etc/tandem/join.yaml"}},
 		{name: "two files", files: []string{"boot/firmware/tandem-join.yaml", "etc/tandem/join.yaml"}, node: joins,
