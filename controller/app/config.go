@@ -159,10 +159,12 @@ func (*Config) Usage() string {
        tandem-controller journal verify|compact|export FILE
        tandem-controller journal backup FILE COPY
        tandem-controller backup verify|restore|create FILE
+       tandem-controller upgrade check
 
 Keeps every node of one unit on the configuration it should have. Runs on the gateway node; by
 default with a broker of its own inside. Operate it with the command tandem. "journal" and "backup" work
-on files while no controller runs on them; each verb has --help.
+on files while no controller runs on them; "upgrade check" says whether this program can take over from one
+that may be running. Each verb has --help.
 
 Example:
   tandem-controller --unit line4 --state-dir ./state --socket ./state/control.sock --listen-tls :8883

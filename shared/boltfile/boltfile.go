@@ -1,6 +1,6 @@
 // Package boltfile inspects a bbolt file before bbolt maps it. bbolt trusts its pages: it answers a file that is cut
 // short with SIGBUS, and a broken page with a panic, sometimes on a goroutine of its own. What Check has passed is
-// neither, as long as nobody writes to the file: the caller holds the file's lock.
+// neither, as long as nobody writes to the file: the caller holds the file's lock. Live needs none.
 //
 // It reads by ReadAt, keeps one page of each level in memory, and changes nothing. bbolt has checksums for its two meta
 // pages only: whether values are what was written is for the caller, who gets all of them from Check.

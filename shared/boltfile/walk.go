@@ -14,6 +14,7 @@ type walk struct {
 	used  uint64   // pages in use
 	seen  []uint64 // a bit for each page
 	visit func(Entry) error
+	enter func(path [][]byte, key []byte) bool // says which buckets are walked; nil: all
 }
 
 // bbolt's flags and sizes.
@@ -190,6 +191,9 @@ func (w *walk) leaf(p part, at int64, key []byte, path [][]byte, depth int) erro
 func (w *walk) bucket(p part, from, size int64, key []byte, path [][]byte, depth int) error {
 	if size < bucketHeader || size > w.size || depth > maxDepth {
 		return damaged("a bucket of %d bytes", size)
+	}
+	if w.enter != nil && !w.enter(path, key) {
+		return nil
 	}
 	b, err := w.bytes(p, from, size)
 	if err != nil {

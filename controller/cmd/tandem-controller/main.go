@@ -24,13 +24,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == "backup" {
 		return backupCommand(ctx, args[1:], os.Stdin, stdout, stderr)
 	}
+	if len(args) > 0 && args[0] == "upgrade" {
+		return upgradeCommand(args[1:], stdout, stderr)
+	}
 	var cfg app.Config
 	rest, err := settings.Load("tandem-controller", &cfg, args, os.LookupEnv, stdout)
 	if errors.Is(err, settings.ErrPrinted) {
 		return 0
 	}
 	if err == nil {
-		err = settings.Unexpected(rest, []string{"journal", "backup"})
+		err = settings.Unexpected(rest, []string{"journal", "backup", "upgrade"})
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "tandem-controller:", err)

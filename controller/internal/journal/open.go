@@ -126,27 +126,40 @@ func openDB(path string, opts Options) (_ *bbolt.DB, whole bool, err error) {
 	return db, whole, nil
 }
 
+// openRegular opens a file for reading that bbolt would not start to write into: it is regular, and not empty.
+func openRegular(path string) (*os.File, error) {
+	info, err := os.Stat(path) // before it is opened: a FIFO would wait for a writer
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fail(ErrNotJournal, wire.CodeMalformed, nil, path+" is not a regular file")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if info, err = f.Stat(); err == nil && info.Size() == 0 {
+		err = fail(ErrNotJournal, wire.CodeMalformed, nil,
+			path+" is empty, so it is not a journal; move it away to start a new one")
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
 // precheck refuses a file that bbolt would start to write into or fall over: an empty one, and
 // one that ends before its newest meta page says.
 func precheck(path string) error {
-	info, err := os.Stat(path) // before it is opened: a FIFO would wait for a writer
-	if err != nil {
-		return err
-	}
-	if !info.Mode().IsRegular() {
-		return fail(ErrNotJournal, wire.CodeMalformed, nil, path+" is not a regular file")
-	}
-	f, err := os.Open(path)
+	f, err := openRegular(path)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = f.Close() }() // only read from
-	if info, err = f.Stat(); err != nil {
+	info, err := f.Stat()
+	if err != nil {
 		return err
-	}
-	if info.Size() == 0 {
-		return fail(ErrNotJournal, wire.CodeMalformed, nil,
-			path+" is empty, so it is not a journal; move it away to start a new one")
 	}
 	switch _, err := boltfile.ReadMeta(f, info.Size()); {
 	case errors.Is(err, boltfile.ErrForeign):
@@ -167,9 +180,13 @@ func checkPages(path string, file *os.File) (whole bool, err error) {
 	}
 	meta, err := boltfile.Check(file, info.Size(), nil)
 	if errors.Is(err, boltfile.ErrDamaged) || errors.Is(err, boltfile.ErrCut) {
-		err = fail(ErrDamaged, wire.CodeStorage, err, fmt.Sprintf("%s is damaged: %v; restore a backup", path, err))
+		err = damagedPages(path, err)
 	}
 	return meta.Whole, err
+}
+
+func damagedPages(path string, err error) error {
+	return fail(ErrDamaged, wire.CodeStorage, err, fmt.Sprintf("%s is damaged: %v; restore a backup", path, err))
 }
 
 func truncated(path string) error {

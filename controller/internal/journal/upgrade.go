@@ -49,11 +49,8 @@ func (j *Journal) upgrade() error {
 		if meta == nil || tx.Bucket(bucketLog) == nil {
 			return errNoMeta
 		}
-		text := meta.Get(keyVersion)
-		if version, err = strconv.Atoi(string(text)); err != nil || version < 0 {
-			return errNoMeta
-		}
-		return nil
+		version, err = parseVersion(meta.Get(keyVersion))
+		return err
 	})
 	switch {
 	case err != nil:
@@ -61,11 +58,7 @@ func (j *Journal) upgrade() error {
 	case version == Version:
 		return nil
 	case version > Version:
-		return fail(ErrNewer, wire.CodeWrongVersion, nil, fmt.Sprintf(
-			"the journal %s was written by a newer Tandem (format %d, this program knows up to %d); "+
-				"upgrade this program, or put back the copy that the upgrade made: %s.vN.bak, N its format, "+
-				"or of several the newest",
-			j.path, version, Version, j.file()))
+		return newer(j.path, version)
 	case j.readOnly:
 		return fail(ErrOlder, wire.CodeWrongVersion, nil, fmt.Sprintf(
 			"the journal %s has the older format %d; start the controller once to upgrade it to %d",
@@ -90,6 +83,15 @@ func (j *Journal) upgrade() error {
 	return err
 }
 
+// newer refuses a file of a format above Version.
+func newer(path string, version int) error {
+	return fail(ErrNewer, wire.CodeWrongVersion, nil, fmt.Sprintf(
+		"the journal %s was written by a newer Tandem (format %d, this program knows up to %d); "+
+			"upgrade this program, or put back the copy that the upgrade made: %s.vN.bak, N its format, "+
+			"or of several the newest",
+		path, version, Version, fileOf(path)))
+}
+
 // NotUnderstood is the error of a journal of the right format that holds what this program cannot have written, such as
 // a record of an unknown type or about an unknown kind of document: cause says what. It is ErrNewer and has the code
 // wrong-version.
@@ -101,11 +103,13 @@ func (j *Journal) NotUnderstood(cause error) error {
 }
 
 // file is the path of the file itself, where Path is a link.
-func (j *Journal) file() string {
-	if file, err := filepath.EvalSymlinks(j.path); err == nil {
+func (j *Journal) file() string { return fileOf(j.path) }
+
+func fileOf(path string) string {
+	if file, err := filepath.EvalSymlinks(path); err == nil {
 		return file
 	}
-	return j.path
+	return path
 }
 
 // keepOld puts a copy of the file beside it and returns its path: FILE.v5.bak for format 5. It is marked as every

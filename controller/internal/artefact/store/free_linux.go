@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// free returns what a file system has left for users who are not root, in bytes.
-func free(dir string) (int64, error) {
+// Free returns what a file system has left for users who are not root, in bytes.
+func Free(dir string) (int64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
 		return 0, &os.PathError{Op: "statfs", Path: dir, Err: err}

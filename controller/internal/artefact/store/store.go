@@ -109,7 +109,7 @@ func New(cfg Config, state *artefact.State) (*Store, error) {
 		cfg.Log = zap.NewNop()
 	}
 	if cfg.Free == nil {
-		cfg.Free = free
+		cfg.Free = Free
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
