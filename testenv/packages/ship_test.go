@@ -22,7 +22,8 @@ var installed = map[string][]string{
 	"tandem": {"/usr/share/doc/tandem/examples/unit-config.json", "/usr/share/man/man1/tandem.1.gz"},
 	"tandem-controller": {"/etc/tandem/controller.yaml", "/usr/lib/systemd/system/tandem-controller.service",
 		"/usr/lib/systemd/system/tandem-backup.service", "/usr/lib/systemd/system/tandem-backup.timer",
-		"/usr/lib/sysusers.d/tandem-controller.conf", "/usr/share/man/man8/tandem-controller.8.gz"},
+		"/usr/lib/sysusers.d/tandem-controller.conf", "/usr/lib/tandem-controller/before-restart",
+		"/usr/share/man/man8/tandem-controller.8.gz"},
 	"tandem-node": {"/etc/tandem/node.yaml", "/usr/lib/systemd/system/tandem-node.service",
 		"/usr/lib/systemd/system/tandem-node.service.d/package.conf", "/usr/lib/tandem-node/launcher",
 		"/usr/lib/systemd/system/tandem-node.path", "/usr/lib/systemd/system/tandem-workloads.service",
@@ -156,7 +157,8 @@ func contentsOfDeb(t *testing.T, dir string) {
 			path := strings.TrimPrefix(f[5], ".")
 			want := map[bool]string{true: "-rw-r--r--", false: "drwxr-xr-x"}[!strings.HasSuffix(path, "/")]
 			switch {
-			case strings.HasPrefix(path, "/usr/bin/t"), path == "/usr/lib/tandem-node/launcher":
+			case strings.HasPrefix(path, "/usr/bin/t"), path == "/usr/lib/tandem-node/launcher",
+				path == "/usr/lib/tandem-controller/before-restart":
 				want = "-rwxr-xr-x"
 			case strings.HasSuffix(path, ".yaml"):
 				want = "-rw-------"

@@ -162,7 +162,7 @@ func TestScriptsSetWhatTheyUse(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, word := range []string{"name", "enable", "optional", "stop", "restart", "users", "tmpfiles", "launcher",
-			"state", "owner"} {
+			"ready", "state", "owner"} {
 			uses := strings.Contains(string(text), "$"+word+`"`) || strings.Contains(string(text), "$"+word+" ") ||
 				strings.Contains(string(text), "$"+word+";")
 			sets := strings.Contains(string(text), "\n"+word+"='")
