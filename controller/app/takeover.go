@@ -22,16 +22,15 @@ type Finding struct {
 
 func obstacle(about, text string) Finding { return Finding{About: about, Obstacle: true, Text: text} }
 
-// startRoom is what a start needs of the disk beside a copy of the journal, in bytes: bbolt makes its file larger in such
-// steps.
+// startRoom is what a start needs of the disk beside a copy of the journal, in bytes: bbolt makes its file larger
+// in such steps.
 const startRoom = 16 << 20
 
 // Check returns an error that names the first setting that cannot work.
 func (c *Config) Check() error { return c.check() }
 
 // TakeOver looks whether this program could go on with the unit in a state directory. It writes nothing and takes no
-// lock: another controller may be running there. It acts as who runs it: as the user of the service, or it knows nothing
-// of that one's rights.
+// lock: another controller may be running there. Rights are those of the process: it has to be of the service's user.
 func TakeOver(dir string) (all []Finding) {
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -87,8 +86,8 @@ func rights(dir string) error {
 			err = f.Close()
 		}
 		if err != nil {
-			return fmt.Errorf("the controller's user cannot use a file of its own: %w; give it back: chown --reference "+
-				"%s %s", err, dir, path)
+			return fmt.Errorf("the controller's user cannot use a file of its own: %w; give it back: "+
+				"chown --reference %s %s", err, dir, path)
 		}
 	}
 	return nil
@@ -103,12 +102,12 @@ func lookAtJournal(path string) (copied int64, f Finding) {
 	case err != nil:
 		return 0, obstacle("journal", err.Error())
 	case found.Format == journal.Version:
-		return 0, Finding{About: "journal", Text: fmt.Sprintf("it has format %d, which this program writes: no copy of it "+
-			"is kept", found.Format)}
+		return 0, Finding{About: "journal", Text: fmt.Sprintf("it has format %d, which this program writes: "+
+			"no copy of it is kept", found.Format)}
 	}
-	return found.Copy, Finding{About: "journal", Text: fmt.Sprintf("it has format %d, and is upgraded to %d; a copy stays "+
-		"as %s.v%d.bak, or with a number behind v%d where that is there", found.Format, journal.Version, path,
-		found.Format, found.Format)}
+	return found.Copy, Finding{About: "journal", Text: fmt.Sprintf("it has format %d, and is upgraded to %d; "+
+		"a copy stays as %s.v%d.bak, or with a number behind v%d where that is there", found.Format, journal.Version,
+		path, found.Format, found.Format)}
 }
 
 // room says whether the disk has room for a copy of the journal and a start.

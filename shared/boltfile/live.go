@@ -13,13 +13,13 @@ var ErrBusy = errors.New("it is written to without a pause")
 // attempts are how often Live tries. One needs four reads of a page, a transaction of a disk many times that.
 const attempts = 1000
 
-// Live reads the values of a small bucket of the root, as of the newest transaction, without the file's lock: others may
-// write to the file meanwhile, and nothing keeps them from it. Buckets in the bucket are left out.
+// Live reads the values of a small bucket of the root, as of the newest transaction, without the file's lock: others
+// may write to the file meanwhile, and nothing keeps them from it. Buckets in the bucket are left out.
 //
 // bbolt writes a transaction to pages that the one before does not use, and names it in a meta page last. So the pages
 // of the newest transaction stay as they are until another one is complete: what was read counts if the newest one is
-// still the same afterwards. It fails as Check does, with ErrBusy, or with an error of the file; of damage it finds what
-// lies on the way.
+// still the same afterwards. It fails as Check does, with ErrBusy, or with an error of the file; of damage it finds
+// what lies on the way.
 func Live(file *os.File, bucket string) (values map[string][]byte, m Meta, err error) {
 	for range attempts {
 		before, err := size(file)

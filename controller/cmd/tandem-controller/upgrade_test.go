@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -95,22 +96,27 @@ func TestUpgradeCheck(t *testing.T) {
 		{"check --config " + in("good.yaml"), 0, []string{settingsAreGood, "ok       journal: it has format " + now,
 			"ok       state-dir: " + running, "ok       space: ", may}},
 		{"check --unit u1 --state-dir " + in("none"), 0, []string{"a new unit begins", may}},
-		{"check --unit u1 --state-dir " + in("older"), 0, []string{"it has format " + before + ", and is upgraded to " + now,
-			in("older/journal.db.v" + before + ".bak"), "with the copy of the journal", may}},
+		{"check --unit u1 --state-dir " + in("older"), 0, []string{"it has format " + before + ", and is upgraded to " +
+			now, in("older/journal.db.v" + before + ".bak"), "with the copy of the journal", may}},
 		{"check --unit u1 --state-dir " + in("newer"), 1, []string{settingsAreGood, "OBSTACLE journal: ",
 			"written by a newer Tandem", "upgrade this program", "ok       space", "cannot take over\n"}},
-		{"check --config " + in("unknown.yaml"), 1, []string{"OBSTACLE settings: " + in("unknown.yaml") + ":2: advertize: ",
+		{"check --config " + in("unknown.yaml"), 1, []string{"OBSTACLE settings: " + in("unknown.yaml") +
+			":2: advertize: ",
 			`did you mean advertise?`, "OBSTACLE journal: "}},
-		{"check --config " + in("wrong.yaml"), 1, []string{"OBSTACLE settings: " + in("wrong.yaml") + ":2: check-timeout: ",
+		{"check --config " + in("wrong.yaml"), 1, []string{"OBSTACLE settings: " + in("wrong.yaml") +
+			":2: check-timeout: ",
 			"ok       journal: "}},
 		{"check --config " + in("broken.yaml"), 1, []string{"OBSTACLE settings: " + in("broken.yaml")}},
 		{"check --config " + in("none.yaml"), 1, []string{"OBSTACLE settings: " + in("none.yaml")}},
 		{"check --unit a/b --state-dir " + running, 1, []string{`OBSTACLE settings: --unit: "a/b" is no unit name`}},
-		{"check --unit u1 --state-dir " + in("moved"), 1, []string{"OBSTACLE state-dir: this unit was moved", "remove that"}},
-		{"check --unit u1 --state-dir " + in("half"), 1, []string{"OBSTACLE state-dir: a restore into", "backup restore"}},
+		{"check --unit u1 --state-dir " + in("moved"), 1, []string{"OBSTACLE state-dir: this unit was moved",
+			"remove that"}},
+		{"check --unit u1 --state-dir " + in("half"), 1, []string{"OBSTACLE state-dir: a restore into",
+			"backup restore"}},
 		{"check --unit u1 --state-dir " + in("origin"), 1, []string{"OBSTACLE state-dir: ", "restored.json"}},
 		{"check --unit u1 --state-dir " + in("text"), 1, []string{"OBSTACLE journal: ", "is not a Tandem journal"}},
-		{"check --unit u1 --state-dir " + in("odd"), 1, []string{"OBSTACLE state-dir: ", "tokens.json is not a regular file"}},
+		{"check --unit u1 --state-dir " + in("odd"), 1, []string{"OBSTACLE state-dir: ",
+			"tokens.json is not a regular file"}},
 		{"check --unit u1 --state-dir " + in("file"), 1, []string{"OBSTACLE state-dir: "}},
 		{"check --help", 0, []string{"tandem-controller upgrade check [flags]", "--json"}},
 		{"", 0, []string{"tandem-controller upgrade check [flags]"}},
@@ -136,8 +142,8 @@ func TestUpgradeCheck(t *testing.T) {
 			t.Errorf("%s: it has changed files", c.args)
 		}
 	}
-	for args, ok := range map[string]bool{"--config " + in("good.yaml"): true, "--config " + in("unknown.yaml"): false} {
-		_, stdout, _ := upgradeRun(t, strings.Fields("check --json "+args)...)
+	for args, ok := range map[string]bool{in("good.yaml"): true, in("unknown.yaml"): false} {
+		_, stdout, _ := upgradeRun(t, "check", "--json", "--config", args)
 		var c check
 		if err := json.Unmarshal([]byte(stdout), &c, json.RejectUnknownMembers(true)); err != nil || c.OK != ok ||
 			len(c.Findings) != 4 || c.Findings[0].Obstacle == ok {
@@ -156,7 +162,7 @@ func contents(t *testing.T, dir string) string {
 		}
 		info, err := d.Info()
 		if err == nil {
-			b.WriteString(path + info.Mode().String() + strconv.FormatInt(info.Size(), 10) + info.ModTime().String() + "\n")
+			fmt.Fprintln(&b, path, info.Mode(), info.Size(), info.ModTime())
 		}
 		return err
 	})
