@@ -14,5 +14,4 @@ func TestRevokedAtNATS(t *testing.T) {
 			t.Run(a.name, func(t *testing.T) { u.attempt(t, i, a, a.want.on(nats)) })
 		}
 	}
-	u.whole()
 }
