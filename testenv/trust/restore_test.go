@@ -98,3 +98,44 @@ func TestRestoredUnitKnowsItsNodes(t *testing.T) {
 		t.Errorf("a token of the backup: %v", err)
 	}
 }
+
+// TestReplacementStaysAfterARestore: the certificate of a machine that was stolen is of after the backup. Once it was
+// revoked and another machine has joined in its place, the stolen one is not let in, and throws nobody out.
+func TestReplacementStaysAfterARestore(t *testing.T) {
+	for _, named := range []bool{true, false} {
+		r := NewRig(t)
+		r.Joined("press-3")
+		var stolen tls.Certificate
+		revoked := []string{"node/press-3"}
+		if !named {
+			revoked = nil
+		}
+		lostAfter(t, r, func() {
+			if err := os.RemoveAll(filepath.Join(r.Dir, "press-3")); err != nil {
+				t.Fatal(err)
+			}
+			r.Joined("press-3")
+			stolen, _ = r.Credentials("press-3")
+		}, revoked...)
+		if !named {
+			var in controller.RevokeIn
+			in.Node = "press-3"
+			if _, err := r.App.Unit().Revoke(controller.As(t.Context(), "ann"), in); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.RemoveAll(filepath.Join(r.Dir, "press-3")); err != nil {
+			t.Fatal(err)
+		}
+		r.Joined("press-3")
+		cert, pool := r.Credentials("press-3")
+		for range 2 {
+			if err := r.session("node/press-3", "node/press-3", "tls", client(stolen, pool)); err == nil {
+				t.Errorf("named %v: the stolen machine is let in", named)
+			}
+			if err := r.session("node/press-3", "node/press-3", "tls", client(cert, pool)); err != nil {
+				t.Errorf("named %v: the replacement: %v", named, err)
+			}
+		}
+	}
+}

@@ -80,8 +80,8 @@ func (c *Core) Admit(ctx context.Context, p ca.Peer, from string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, takeOverWait)
 	defer cancel()
-	return c.Enrolment(ctx, enrol.TakeOver{Subject: p.Subject, Serial: p.Serial, Key: p.Key, Expires: p.Expires,
-		CA: p.CA.String(), From: from})
+	return c.Enrolment(ctx, enrol.TakeOver{Subject: p.Subject, Serial: p.Serial, Key: p.Key, NotBefore: p.From,
+		Expires: p.Expires, CA: p.CA.String(), From: from, Restored: o.Seq})
 }
 
 // Claimable reports whether a client may be believed to be a subject without proof, where that is

@@ -89,6 +89,7 @@ type Subject struct {
 	RevokedBy    string        `json:"revokedBy,omitempty"`
 	Proves       time.Time     `json:"proves,omitzero"` // since when it proves its messages; zero: it has not yet
 	Type         string        `json:"type,omitempty"`  // the only node type that it may report; "": any
+	Order        Order         `json:"order,omitzero"`
 }
 
 // State holds the subjects of one unit. One goroutine owns it.

@@ -46,7 +46,7 @@ func (r *rig) do(who string, ev Event) Decision {
 	d := r.Decide(r.now, ev)
 	if d.Record != nil {
 		r.records = append(r.records, line{r.now, who, d.Record.Type(), record.Encode(d.Record)})
-		r.Apply(r.now, who, d.Record)
+		r.Apply(uint64(len(r.records)), r.now, who, d.Record)
 	}
 	return d
 }
@@ -55,13 +55,13 @@ func (r *rig) do(who string, ev Event) Decision {
 func (r *rig) replayed() *State {
 	r.t.Helper()
 	s := New()
-	for _, l := range r.records {
+	for i, l := range r.records {
 		data, err := record.Decode(l.typ, l.data)
 		d, ok := data.(record.Enrolment)
 		if err != nil || !ok || Check(d) != nil {
 			r.t.Fatalf("%s %s: %v %v", l.typ, l.data, ok, err)
 		}
-		s.Apply(l.at, l.who, d)
+		s.Apply(uint64(i+1), l.at, l.who, d)
 	}
 	return s
 }

@@ -38,8 +38,8 @@ func Check(d record.Enrolment) error {
 	return nil
 }
 
-// Apply changes the state according to a record. Nothing else changes it.
-func (s *State) Apply(at time.Time, who string, d record.Enrolment) {
+// Apply changes the state according to a record, seq in the journal. Nothing else changes it.
+func (s *State) Apply(seq uint64, at time.Time, who string, d record.Enrolment) {
 	at = at.UTC()
 	switch d := d.(type) {
 	case record.EnrolData:
@@ -65,16 +65,25 @@ func (s *State) Apply(at time.Time, who string, d record.Enrolment) {
 		s.drop(sub, func(c Certificate) bool { return slices.Contains(gone, c.Serial) }, d.Key)
 		s.add(sub, Certificate{Serial: d.Serial, Key: d.Key, Issued: at, Expires: d.Expires.UTC(), CA: d.CA})
 		sub.Joined, sub.Revoked, sub.RevokedBy, sub.Proves, s.ca = at, time.Time{}, "", time.Time{}, d.CA
+		if d.NotBefore.IsZero() {
+			sub.Order = Order{Settled: seq}
+		} else {
+			sub.applyTaken(seq, d.NotBefore)
+		}
 	case record.RenewedData:
 		sub := s.subject(d.Subject)
 		s.drop(sub, func(c Certificate) bool { return c.Serial != d.Old }, d.Key)
 		s.add(sub, Certificate{Serial: d.Serial, Key: d.Key, Issued: at, Expires: d.Expires.UTC(), CA: d.CA})
-		s.ca = d.CA
+		if s.ca = d.CA; d.NotBefore.IsZero() {
+			sub.Order.Renewed = seq
+		} else {
+			sub.applyTaken(seq, d.NotBefore)
+		}
 	case record.RevokedData:
 		sub := s.subject(d.Subject)
 		s.withdraw(sub)
 		s.drop(sub, func(Certificate) bool { return true }, "")
-		sub.Revoked, sub.RevokedBy = at, who
+		sub.Revoked, sub.RevokedBy, sub.Order = at, who, Order{Settled: seq}
 	case record.TokenWithdrawnData:
 		s.withdraw(s.subject(d.Subject))
 	case record.ProvesData:

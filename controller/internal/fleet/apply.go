@@ -177,7 +177,7 @@ func (f *Fleet) apply(r *record.Record, data any) {
 	case record.Artefact:
 		f.artefacts.Apply(r.At, r.Who, d)
 	case record.Enrolment:
-		f.enrolled.Apply(r.At, r.Who, d)
+		f.enrolled.Apply(r.Seq, r.At, r.Who, d)
 		f.strangers.forget()
 		f.awaits(d)
 		f.touch(r.Node)

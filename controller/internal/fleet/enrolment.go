@@ -61,7 +61,8 @@ func (s *step) enrolment(ev Enrolment) {
 			typ != record.Batch {
 			s.effect(admission(sub, cut))
 		}
-		s.standing(typ, node)
+		_, taken := ev.Event.(enrol.TakeOver) // of another type perhaps
+		s.standing(typ, node, taken || typ == record.Joined)
 		if strings.HasPrefix(subject, jointoken.BrokerRole+"/") { // other brokers count from now on
 			s.effect(CAsChanged{})
 			s.promptAll()
@@ -75,14 +76,14 @@ func (s *step) enrolment(ev Enrolment) {
 }
 
 // standing has a node's documents follow from whether it belongs to the unit.
-func (s *step) standing(typ record.Type, node string) {
+func (s *step) standing(typ record.Type, node string, joined bool) {
 	n := s.nodes[node]
 	switch {
 	case n == nil:
 		return
-	case typ == record.Revoked, typ == record.Joined && n.Info != nil && !s.takesDocuments(n):
+	case typ == record.Revoked, joined && n.Info != nil && !s.takesDocuments(n):
 		s.takeDocuments(func(out *Node) bool { return out == n })
-	case typ == record.Joined:
+	case joined:
 		s.distribute(n)
 	}
 	s.review(n, s.now)

@@ -31,6 +31,8 @@ type JoinedData struct {
 	Again    bool      `json:"again,omitempty"` // the same key: the first answer was lost
 	Replaced []string  `json:"replaced,omitempty"`
 	Batch    string    `json:"batch,omitempty"` // name of the batch whose secret the token is
+	// of a certificate that the journal did not have, see enrol.TakeOver; zero: it was issued here
+	NotBefore time.Time `json:"notBefore,omitzero"`
 }
 
 // RenewedData says that a subject has a new certificate. That and the one it was asked for with count.
@@ -42,6 +44,8 @@ type RenewedData struct {
 	Expires time.Time `json:"expires"`
 	CA      string    `json:"ca"`
 	From    string    `json:"from,omitempty"`
+	// as in JoinedData
+	NotBefore time.Time `json:"notBefore,omitzero"`
 }
 
 // RevokedData says that nothing of a subject counts any more, tokens included.
