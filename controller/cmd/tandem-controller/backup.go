@@ -171,6 +171,8 @@ type outcome struct {
 	Damaged   []backup.Left   `json:"damaged"`
 	StateDir  string          `json:"stateDir,omitempty"` // restored
 	LostSince time.Time       `json:"lostSince,omitzero"` // restored: what happened since is lost
+	// restored: this machine's clock stands before the backup
+	ClockBehind bool `json:"clockBehind,omitempty"`
 }
 
 func outcomeOf(p backup.Proof) outcome {
@@ -268,20 +270,25 @@ func restoreBackup(ctx context.Context, args []string, t *terminal, stdout io.Wr
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	o := outcomeOf(p)
-	if o.StateDir = in.StateDir; !p.Manifest.Final {
-		o.LostSince = p.Manifest.At
-	}
-	return show(stdout, in.JSON, o, describe(p)+"\n"+restored(in.StateDir, p.Manifest))
+	o.StateDir, o.LostSince, o.ClockBehind = in.StateDir, p.Manifest.At, p.Behind
+	return show(stdout, in.JSON, o, describe(p)+"\n"+restored(in.StateDir, p))
 }
 
 // restored says what is to be done, and what was lost.
-func restored(dir string, m backup.Manifest) string {
+func restored(dir string, p backup.Proof) string {
+	m := p.Manifest
 	text := fmt.Sprintf("restored into %s; the settings are in %s: put them where they belong, and remove that "+
 		"directory\n", dir, filepath.Join(dir, backup.SettingsDir))
 	if m.Final {
-		return text + "nothing was lost"
+		text += "nothing was lost, if no controller has run for this unit since; else:\n"
 	}
-	return text + fmt.Sprintf(`lost is what happened after %s, record %d: what was submitted, made, enrolled or revoked
+	text += fmt.Sprintf(`lost is what happened after %s, record %d: what was submitted, made, enrolled or revoked
 whoever was revoked since counts again, unless named with --revoked
 open join tokens and links to the dashboard do not count any more`, m.At.Format(time.RFC3339), m.Seq)
+	if p.Behind {
+		text += `
+warning: the clock of this machine stands before the backup: set it before you start the controller; nodes that
+joined or renewed since the backup may have to join anew`
+	}
+	return text
 }

@@ -11,6 +11,7 @@ import (
 	"filippo.io/age"
 	"github.com/go-json-experiment/json"
 
+	"tandem.internal/controller/internal/backup"
 	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/record"
 )
@@ -81,7 +82,7 @@ func TestBackupFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, new := range []string{"new", "new2"} {
+	for _, new := range []string{"new", "new2", "new3"} {
 		if err := os.Mkdir(in(new), 0o700); err != nil { // root is told to make it
 			t.Fatal(err)
 		}
@@ -129,7 +130,9 @@ func TestBackupFiles(t *testing.T) {
 		{"create " + in("f") + " " + state + to + " --final", "", 0, "no controller starts on " + in("state")},
 		{"create " + in("g") + " " + state + to, "", 1, "was moved to another machine"},
 		{"restore " + in("f") + " --identity " + in("key") + " --json --state-dir " + in("new2"), "", 0,
-			`"damaged":[],"stateDir":"` + in("new2") + `"}`},
+			`"damaged":[],"stateDir":"` + in("new2") + `","lostSince":"2`},
+		{"restore " + in("f") + " --identity " + in("key") + " --state-dir " + in("new3"), "", 0,
+			"nothing was lost, if no controller has run for this unit since; else:\nlost is what happened after 2"},
 	} {
 		status, stdout, stderr := backupRun(t, c.stdin, strings.Fields(c.args)...)
 		said := stdout
@@ -153,5 +156,15 @@ func TestBackupFiles(t *testing.T) {
 	left, err := filepath.Glob(in(".*"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %q %v", left, err)
+	}
+}
+
+// TestRestoreWarnsOfTheClock: who restores where the clock stands before the backup is told.
+func TestRestoreWarnsOfTheClock(t *testing.T) {
+	if text := restored("d", backup.Proof{Behind: true}); !strings.Contains(text, "warning: the clock of this machine") {
+		t.Error(text)
+	}
+	if text := restored("d", backup.Proof{}); strings.Contains(text, "warning") {
+		t.Error(text)
 	}
 }

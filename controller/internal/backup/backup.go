@@ -95,7 +95,9 @@ type Origin struct {
 	Unit     string    `json:"unit"`
 	At       time.Time `json:"at"` // of the backup
 	Seq      uint64    `json:"seq"`
-	Restored time.Time `json:"restored"`
+	Restored time.Time `json:"restored"` // not before At
+	// identities that were named as revoked since the backup
+	Revoked []string `json:"revoked,omitempty"`
 }
 
 // fates say of each file of a state directory whether a backup has it. Patterns are those of path.Match, * within a

@@ -114,6 +114,7 @@ func readManifest(t *tar.Reader, plain io.Reader, got []File) (m Manifest, err e
 type Proof struct {
 	Manifest Manifest
 	Journal  string // what was looked at of the journal
+	Behind   bool   // of a restore: this machine's clock stands before the backup
 	Bad      []Left // artefacts that were damaged already when the backup was made: they are not restored
 }
 

@@ -69,12 +69,16 @@ func (r Restore) Run(ctx context.Context, from io.Reader, ids []age.Identity) (p
 	if p.Journal, err = checkJournal(ctx, r.path(journalFile), p.Manifest, r.Now); err != nil {
 		return p, err
 	}
+	now := r.Now().UTC().Round(0)
+	if p.Behind = now.Before(p.Manifest.At); p.Behind {
+		now = p.Manifest.At.Add(1) // what happens now is after the backup, whatever the clock says
+	}
 	for _, step := range []func() error{
-		func() error { return r.revoke(p.Manifest) },
-		r.withdraw,
+		func() error { return r.revoke(p.Manifest, now) },
+		func() error { return r.withdraw(now) },
 		func() error {
-			m, text := p.Manifest, []byte(nil)
-			text, err := json.Marshal(&Origin{Unit: m.Unit, At: m.At, Seq: m.Seq, Restored: r.Now().UTC().Round(0)})
+			m := p.Manifest
+			text, err := json.Marshal(&Origin{Unit: m.Unit, At: m.At, Seq: m.Seq, Restored: now, Revoked: r.identities()})
 			if err != nil {
 				return err
 			}
@@ -202,9 +206,19 @@ func put(path string, content io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
+// identities are those of Revoked that are no operators' tokens.
+func (r Restore) identities() (all []string) {
+	for _, name := range r.Revoked {
+		if !strings.HasPrefix(name, tokenRole) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
 // revoke puts down who was revoked since, and that the journal has been further: the controller withdraws the open join
 // tokens of an older journal.
-func (r Restore) revoke(m Manifest) error {
+func (r Restore) revoke(m Manifest, now time.Time) error {
 	if err := r.step(revoked.FileName); err != nil {
 		return err
 	}
@@ -213,10 +227,8 @@ func (r Restore) revoke(m Manifest) error {
 		return err
 	}
 	since := map[string]time.Time{}
-	for _, name := range r.Revoked {
-		if !strings.HasPrefix(name, tokenRole) {
-			since[name] = r.Now()
-		}
+	for _, name := range r.identities() {
+		since[name] = now
 	}
 	if err := list.Note(since); err != nil {
 		return err
@@ -225,7 +237,7 @@ func (r Restore) revoke(m Manifest) error {
 }
 
 // withdraw takes the operators' tokens away that were revoked since, and those of links, which log in once.
-func (r Restore) withdraw() error {
+func (r Restore) withdraw(now time.Time) error {
 	data, err := durable.ReadFile(r.path(tokens.FileName), maxSmall)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r.unknownTokens(nil)
@@ -242,7 +254,7 @@ func (r Restore) withdraw() error {
 	gone, rest := map[string]time.Time{}, tokens.Set(nil)
 	for _, t := range set {
 		if t.Once || slices.Contains(r.Revoked, tokenRole+t.Name) {
-			gone[revoked.OfToken(t.Hash)] = r.Now()
+			gone[revoked.OfToken(t.Hash)] = now
 		} else {
 			rest = append(rest, t)
 		}

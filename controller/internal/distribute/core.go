@@ -217,16 +217,17 @@ func (c *Core) loop(ctx context.Context) {
 // open is the beginning of a life: the first record, and a look at the readable copy. After a
 // failure of the journal it is also the proof that it takes records again.
 func (c *Core) open(recovered bool) {
-	older, o := c.older(), c.cfg.Origin // clockWentBack may write to the journal
-	restored := older && o != nil && c.journal.Load().Last() == o.Seq
+	older, o := c.older(), c.justRestored() // clockWentBack may write to the journal
 	c.clockWentBack()
 	c.step(fleet.Opened{Version: c.cfg.Version, Recovered: recovered})
-	if restored { // its first start
+	var named []string
+	if o != nil {
+		named = o.Revoked
 		text := fmt.Sprintf("the unit was restored from the backup of %s, record %d: what happened after that is lost",
 			o.At.Format(time.RFC3339), o.Seq)
 		c.step(fleet.Remark{Who: "restore", Data: view.Remark{Text: text}})
 	}
-	c.revokeAgain(older)
+	c.revokeAgain(older, named)
 	c.step(fleet.Damaged{Documents: c.damaged})
 	c.lookAtCopy()
 	c.commit()

@@ -44,7 +44,11 @@ func (c *Core) adopt() error {
 	}
 	c.pickCAs()
 	c.admitted.reset(c.fleet.Admissions())
-	for _, subject := range c.revived(c.older()) { // until the record of that is written
+	var named []string
+	if o := c.justRestored(); o != nil {
+		named = o.Revoked
+	}
+	for _, subject := range c.revived(c.older(), named) { // until the record of that is written
 		c.admitted.set(fleet.Admission{Subject: subject, Revoked: true})
 	}
 	c.announceMaintenance(c.fleet.Maintenance().At(c.cfg.Now())) // as the record of this start will have it

@@ -10,7 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tandem.internal/controller/internal/backup"
 	"tandem.internal/controller/internal/enrol"
+	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
 
@@ -202,16 +204,29 @@ func TestRestoredBackupWithdrawsTokens(t *testing.T) {
 	})
 }
 
-// TestRestoredWhereTheClockIsBehind: on a machine whose clock stands before the backup, too, its open tokens are
-// withdrawn, although the journal has grown by then.
-func TestRestoredWhereTheClockIsBehind(t *testing.T) {
+// TestRestoredWhereTheClockIsWrong: on a machine whose clock stands before the backup, or far behind its tokens' end,
+// too, its open tokens and batches are withdrawn, although the journal has grown by then; and so is who was named as
+// revoked.
+func TestRestoredWhereTheClockIsWrong(t *testing.T) {
+	for _, off := range []time.Duration{-30 * time.Minute, 50 * time.Hour} {
+		t.Run(off.String(), func(t *testing.T) { restoredWithClock(t, off) })
+	}
+}
+
+func restoredWithClock(t *testing.T, off time.Duration) {
 	inSeedUnit(t, func(t *testing.T, u *seedUnit) {
 		member := func(ev enrol.Event) error { return u.core.Enrolment(as(t.Context(), "tester"), ev) }
 		u.start()
 		time.Sleep(time.Hour) // of the bubble
-		if err := member(enrol.Enrol{Subject: "node/n1", Hash: "a"}); err != nil {
-			t.Fatal(err)
+		for _, ev := range []enrol.Event{enrol.Enrol{Subject: "node/n1", Hash: "a"},
+			enrol.NewBatch{Name: "line4", Hash: "e", Count: 1, From: []string{"10.0.0.0/8"}, OnSight: true},
+			enrol.Enrol{Subject: "node/stolen", Hash: "s"}, enrol.Join{Subject: "node/stolen", Hash: "s", Key: "ks",
+				Serial: "5", Expires: time.Now().Add(time.Hour), CA: "ca"}} {
+			if err := member(ev); err != nil {
+				t.Fatal(err)
+			}
 		}
+		from := &backup.Origin{At: time.Now(), Seq: u.last(), Restored: time.Now(), Revoked: []string{"node/stolen"}}
 		var backup bytes.Buffer
 		if err := u.core.Backup(t.Context(), &backup); err != nil {
 			t.Fatal(err)
@@ -222,12 +237,36 @@ func TestRestoredWhereTheClockIsBehind(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(u.dir, "journal.db"), backup.Bytes(), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		u.clock = func() time.Time { return time.Now().Add(-30 * time.Minute) }
+		u.clock, u.origin = func() time.Time { return time.Now().Add(off) }, from
 		u.start()
-		err := member(enrol.Join{Subject: "node/n1", Hash: "a", Key: "k", Serial: "1",
+		if u.core.Certified("node/stolen", "5") == nil {
+			t.Error("who was named as revoked is let in")
+		}
+		u.stop()
+		u.clock = nil // it was corrected
+		u.start()
+		if u.core.Certified("node/stolen", "5") == nil {
+			t.Error("who was named as revoked is let in at the next start")
+		}
+		err := member(enrol.Join{Subject: "node/n2", Hash: "e", Key: "k2", Serial: "2",
+			Expires: time.Now().Add(time.Hour), CA: "ca", From: "10.0.0.9"})
+		if err == nil || !strings.Contains(err.Error(), "was revoked") {
+			t.Errorf("joined by a batch of the backup: %v", err)
+		}
+		err = member(enrol.Join{Subject: "node/n1", Hash: "a", Key: "k", Serial: "1",
 			Expires: time.Now().Add(time.Hour), CA: "ca"})
 		if err == nil || !strings.Contains(err.Error(), "the token was withdrawn") {
 			t.Errorf("joined with a token of the backup: %v", err)
 		}
 	})
+}
+
+// last is the number of the newest record.
+func (u *seedUnit) last() uint64 {
+	u.Helper()
+	all, err := u.core.Entries(u.Context(), view.EntryFilter{Reverse: true, Limit: 1})
+	if err != nil || len(all) != 1 {
+		u.Fatal(all, err)
+	}
+	return all[0].Seq
 }

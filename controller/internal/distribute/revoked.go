@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"tandem.internal/controller/internal/backup"
 	"tandem.internal/controller/internal/enrol"
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/record"
@@ -20,40 +21,41 @@ func (c *Core) openRevoked() (err error) {
 	return err
 }
 
-// revived returns, sorted, whom this journal lets in and the file of revocations does not; of an older journal also
-// whom it has never heard of: a certificate of theirs may be younger than it is.
-func (c *Core) revived(older bool) (subjects []string) {
+// revived returns, sorted, named, and whom this journal lets in and the file of revocations does not; of an older
+// journal also whom it has never heard of: a certificate of theirs may be younger than it is.
+func (c *Core) revived(older bool, named []string) (subjects []string) {
 	if c.revoked == nil {
 		return nil
 	}
+	subjects = slices.Clone(named)
 	for subject, at := range c.revoked.All() {
 		if c.fleet.LetsIn(subject, at) || older && !c.fleet.HasSubject(subject) {
 			subjects = append(subjects, subject)
 		}
 	}
 	slices.Sort(subjects)
-	return subjects
+	return slices.Compact(subjects)
 }
 
 // revokeAgain has those revoked whom this journal lets in and the file of revocations does not: it was restored from
 // an older backup. Who has joined since is let in. The open tokens and batches of an older journal are withdrawn: they
-// may have been used since.
-func (c *Core) revokeAgain(older bool) {
+// may have been used since. named are whom somebody has named as revoked at the restore, whatever the clocks showed.
+func (c *Core) revokeAgain(older bool, named []string) {
 	if older {
-		for _, subject := range c.fleet.WithOpenToken(c.cfg.Now()) {
+		for _, subject := range c.fleet.WithUnusedToken() {
 			c.cfg.Log.Warn("a token was withdrawn: the journal is an older one, and it may have been used since",
 				zap.String("subject", subject))
 			c.step(fleet.Enrolment{Who: revoked.FileName, Event: enrol.WithdrawTokens{Subject: subject,
 				Reason: "made before this journal was restored"}})
 		}
-		for _, name := range c.fleet.OpenBatches(c.cfg.Now()) {
+		for _, name := range c.fleet.OpenBatches() {
 			c.cfg.Log.Warn("a batch was revoked: the journal is an older one, and nodes may have joined by it since",
 				zap.String("batch", name))
 			c.step(fleet.Enrolment{Who: revoked.FileName, Event: enrol.RevokeBatch{Name: name,
 				Reason: "made before this journal was restored"}})
 		}
 	}
-	for _, subject := range c.revived(older) {
+	for _, subject := range c.revived(older, named) {
 		c.cfg.Log.Warn("revoked again: the journal is older than that", zap.String("subject", subject))
 		c.step(fleet.Enrolment{Who: revoked.FileName, Event: enrol.Revoke{Subject: subject,
 			Reason: "revoked before this journal was restored", Known: true}})
@@ -66,6 +68,14 @@ func (c *Core) revokeAgain(older bool) {
 // older reports whether the journal on the disk is an older one than the file of revocations knows.
 func (c *Core) older() bool {
 	return c.revoked != nil && c.journal.Load().Last() < c.revoked.Newest()
+}
+
+// justRestored returns what the unit was restored from, if its journal has no record since; else nil.
+func (c *Core) justRestored() *backup.Origin {
+	if o := c.cfg.Origin; o != nil && c.older() && c.journal.Load().Last() == o.Seq {
+		return o
+	}
+	return nil
 }
 
 // noteRevoked keeps what has just become durable of revocations beside the journal, before anybody is told of it.

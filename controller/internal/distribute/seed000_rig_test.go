@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"tandem.internal/controller/internal/artefact/store"
+	"tandem.internal/controller/internal/backup"
 	"tandem.internal/controller/internal/distribute"
 	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/kinds"
@@ -31,6 +32,7 @@ type seedUnit struct {
 	// the cloud side says what runs, from the next start on
 	steers bool
 	clock  func() time.Time // of the next start; nil: the bubble's
+	origin *backup.Origin   // of the next start
 	hub    *linktest.Hub
 	core   *distribute.Core
 	stop   func() // ends the controller in order
@@ -62,7 +64,7 @@ func (u *seedUnit) copyPath() string { return filepath.Join(u.dir, "unit-config.
 func (u *seedUnit) start() {
 	u.Helper()
 	core, err := distribute.New(distribute.Config{
-		Kinds: kinds.All(), Now: u.clock,
+		Kinds: kinds.All(), Now: u.clock, Origin: u.origin,
 		Unit: seedName, Inbox: true, Cloud: u.steers, Broker: view.Broker{Embedded: true}, Copy: u.copyPath(),
 		Revoked: filepath.Join(u.dir, "revoked.txt"), Artefacts: store.Config{Dir: filepath.Join(u.dir, "artefacts"),
 			Quota: 1 << 20, Free: func(string) (int64, error) { return 1 << 30, nil }},

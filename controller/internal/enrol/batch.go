@@ -54,8 +54,11 @@ func (b *Batch) Room() int { return max(0, b.Count-b.Joined-len(b.Approved)) }
 
 // Over reports whether nobody joins by the batch any more.
 func (b *Batch) Over(now time.Time) bool {
-	return !b.Revoked.IsZero() || !now.Before(b.Until) || b.Joined >= b.Count
+	return b.Closed() || !now.Before(b.Until)
 }
+
+// Closed is Over for whatever the clock says.
+func (b *Batch) Closed() bool { return !b.Revoked.IsZero() || b.Joined >= b.Count }
 
 func (b *Batch) approval(node string) *Approval {
 	if i := slices.IndexFunc(b.Approved, func(a Approval) bool { return a.Node == node }); i >= 0 {

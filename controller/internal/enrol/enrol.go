@@ -196,7 +196,7 @@ func (s *State) Decide(now time.Time, ev Event) Decision {
 	case Revoke:
 		return s.revoke(now, ev)
 	case WithdrawTokens:
-		return s.withdrawTokens(now, ev)
+		return s.withdrawTokens(ev)
 	case TakeOver:
 		return s.takeOver(ev)
 	case NewBatch:

@@ -70,10 +70,10 @@ func (f *Fleet) Pending(now time.Time) []view.Pending {
 	return all
 }
 
-// OpenBatches returns the names of the batches by which somebody can join, sorted.
-func (f *Fleet) OpenBatches(now time.Time) (names []string) {
+// OpenBatches returns the names of the batches by which somebody can join, if the clock lets them, sorted.
+func (f *Fleet) OpenBatches() (names []string) {
 	for _, b := range f.enrolled.Batches() {
-		if !b.Over(now) {
+		if !b.Closed() {
 			names = append(names, b.Name)
 		}
 	}

@@ -138,8 +138,8 @@ func (f *Fleet) Revocations() map[string]time.Time {
 	return all
 }
 
-// WithOpenToken returns, sorted, the subjects with which somebody can join.
-func (f *Fleet) WithOpenToken(now time.Time) []string { return f.enrolled.WithOpenToken(now) }
+// WithUnusedToken returns, sorted, the subjects as which somebody can join, if the clock lets them.
+func (f *Fleet) WithUnusedToken() []string { return f.enrolled.WithUnusedToken() }
 
 // LetsIn reports whether a subject that was revoked at a time is let in all the same, and has not joined since.
 func (f *Fleet) LetsIn(subject string, revoked time.Time) bool {
