@@ -126,11 +126,18 @@ func (d *Draft) read(name string) ([]byte, error) {
 	return d.root.ReadFile(name)
 }
 
+// release ends the copy of the journal, which keeps that from being closed.
+func (d *Draft) release() error {
+	s := d.snapshot
+	if d.snapshot = nil; s == nil {
+		return nil
+	}
+	return s.Close()
+}
+
 // Close ends it. Nothing of the unit was changed.
 func (d *Draft) Close() (err error) {
-	if d.snapshot != nil {
-		err = d.snapshot.Close()
-	}
+	err = d.release()
 	if d.root != nil {
 		err = errors.Join(err, d.root.Close())
 	}
@@ -158,6 +165,7 @@ func (d *Draft) Write(ctx context.Context, w io.Writer, to ...age.Recipient) (Ma
 				return d.snapshot.WriteTo(until{ctx, w})
 			})
 		},
+		d.release,
 		func() error { return d.artefacts(ctx, t) },
 		func() error {
 			text, err := json.Marshal(&d.manifest)

@@ -3,8 +3,10 @@ package distribute
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"filippo.io/age"
 
@@ -25,6 +27,11 @@ func (c *Core) BackupUnit(ctx context.Context, in op.BackupIn, w io.Writer) (err
 	if err != nil {
 		return err
 	}
+	w, end, err := c.beginCopy(w)
+	if err != nil {
+		return err
+	}
+	defer end()
 	r := view.Remark{Text: "a backup of the unit, with its keys, was made for " + names}
 	if err := c.Remark(ctx, r); err != nil {
 		return err
@@ -36,6 +43,39 @@ func (c *Core) BackupUnit(ctx context.Context, in op.BackupIn, w io.Writer) (err
 	defer func() { err = errors.Join(err, d.Close()) }()
 	_, err = d.Write(ctx, w, to...)
 	return err
+}
+
+// A copy of the journal keeps pages of its file from being used again, and keeps it from being closed: there is one at
+// a time, and whoever reads it takes slowPause and a second for each slowRate bytes, at most.
+const (
+	slowPause = time.Minute
+	slowRate  = 64 << 10
+)
+
+// beginCopy has the turn of a backup, of the unit or of the journal, until end is called, and bounds its time.
+func (c *Core) beginCopy(w io.Writer) (bounded io.Writer, end func(), err error) {
+	if !c.copying.TryLock() {
+		return nil, nil, wire.New(wire.CodeUnavailable, "", "another backup is being made; try again when it has ended")
+	}
+	return &paced{w: w, begun: time.Now()}, c.copying.Unlock, nil
+}
+
+// paced is an error once it has gone on too slowly. Each Write has to be bounded by w.
+type paced struct {
+	w     io.Writer
+	begun time.Time
+	n     int64
+}
+
+func (p *paced) Write(b []byte) (int, error) {
+	// The monotonic clock: that of the machine may be set meanwhile.
+	if took := time.Since(p.begun); took > slowPause+time.Duration(p.n)*time.Second/slowRate {
+		return 0, wire.New(wire.CodeUnavailable, "", fmt.Sprintf("the backup was given up: %d bytes were taken in %v, "+
+			"and at least %d a second are needed", p.n, took.Round(time.Second), slowRate))
+	}
+	n, err := p.w.Write(b)
+	p.n += int64(n)
+	return n, err
 }
 
 // beginBackup takes the moment of a backup. No key is retired meanwhile: the journal's copy may name it.

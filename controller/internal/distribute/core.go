@@ -83,6 +83,7 @@ type Core struct {
 
 	keys     atomic.Pointer[keyset] // changed by the loop, read by all
 	rotating sync.Mutex             // one change of the keys at a time
+	copying  sync.Mutex             // one copy of the journal at a time
 	lost     bool                   // the key that signed is: New replaces it
 
 	away   atomic.Pointer[time.Time]  // until when a maintenance is announced, zero: none

@@ -200,6 +200,11 @@ func (c *Core) Backup(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	w, end, err := c.beginCopy(w)
+	if err != nil {
+		return err
+	}
+	defer end()
 	return j.Backup(w)
 }
 

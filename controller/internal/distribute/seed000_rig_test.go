@@ -65,7 +65,8 @@ func (u *seedUnit) start() {
 	u.Helper()
 	core, err := distribute.New(distribute.Config{
 		Kinds: kinds.All(), Now: u.clock, Origin: u.origin,
-		Unit: seedName, Inbox: true, Cloud: u.steers, Broker: view.Broker{Embedded: true}, Copy: u.copyPath(),
+		Backup: func() backup.Config { return backup.Config{Dir: u.dir} },
+		Unit:   seedName, Inbox: true, Cloud: u.steers, Broker: view.Broker{Embedded: true}, Copy: u.copyPath(),
 		Revoked: filepath.Join(u.dir, "revoked.txt"), Artefacts: store.Config{Dir: filepath.Join(u.dir, "artefacts"),
 			Quota: 1 << 20, Free: func(string) (int64, error) { return 1 << 30, nil }},
 		Signer: seal.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))),

@@ -1,0 +1,71 @@
+package distribute_test
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"filippo.io/age"
+
+	"tandem.internal/controller/internal/op"
+)
+
+// slow takes a piece in so much time.
+type slow struct {
+	n     int
+	pause time.Duration
+	first chan struct{} // closed at the first piece
+}
+
+func (s *slow) Write(b []byte) (int, error) {
+	if s.n == 0 {
+		close(s.first)
+	}
+	s.n += len(b)
+	time.Sleep(s.pause) // of the bubble
+	return len(b), nil
+}
+
+// TestOneBackupAtATime: a second backup, of the unit or the journal, is refused while one is being made, and who reads
+// one slowly is ended, so that it does not keep others out.
+func TestOneBackupAtATime(t *testing.T) {
+	key, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	inSeedUnit(t, func(t *testing.T, u *seedUnit) {
+		u.start()
+		ctx := as(t.Context(), "tester")
+		unit := func(w io.Writer) error {
+			return u.core.BackupUnit(ctx, op.BackupIn{To: []string{key.Recipient().String()}}, w)
+		}
+		journal := func(w io.Writer) error { return u.core.Backup(ctx, w) }
+		for _, first := range []func(io.Writer) error{unit, journal} {
+			w := &slow{pause: 20 * time.Second, first: make(chan struct{})}
+			done, begun := make(chan error, 1), time.Now()
+			go func() { done <- first(w) }()
+			<-w.first
+			for _, second := range []func(io.Writer) error{unit, journal} {
+				var b bytes.Buffer
+				if err := second(&b); err == nil || !strings.Contains(err.Error(), "another backup") || b.Len() > 0 {
+					t.Errorf("a second one: %v, %d bytes", err, b.Len())
+				}
+			}
+			if err := <-done; err == nil || !strings.Contains(err.Error(), "was given up") {
+				t.Errorf("a slow reader: %v after %d bytes", err, w.n)
+			}
+			if took := time.Since(begun); took > 3*time.Minute {
+				t.Errorf("it had %v", took)
+			}
+			for _, again := range []func(io.Writer) error{unit, journal} {
+				if err := again(io.Discard); err != nil {
+					t.Errorf("afterwards: %v", err)
+				}
+			}
+		}
+		synctest.Wait()
+	})
+}
