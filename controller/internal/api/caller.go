@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"os"
 	"os/user"
 	"strconv"
 	"strings"
@@ -131,8 +132,11 @@ func (c requester) Who() string {
 // OnlyViews reports whether the caller's token has the role view.
 func (c requester) OnlyViews() bool { return c.bearer != nil && c.bearer.Role == op.View }
 
-// IsLocal reports whether the caller has come by the unix socket.
-func (c requester) IsLocal() bool { return c.bearer == nil }
+// OwnsFiles reports whether the caller has come by the unix socket as root or as the controller's own user, as the
+// kernel says.
+func (c requester) OwnsFiles() bool {
+	return c.bearer == nil && c.peer.known && (c.peer.uid == 0 || int(c.peer.uid) == os.Geteuid())
+}
 
 // Via is the door. Who claims a name on the unix socket is taken for the program tandem; over TCP nothing tells it from
 // others.

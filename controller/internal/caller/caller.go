@@ -18,13 +18,14 @@ func OnlyViews(ctx context.Context) bool {
 	return ok && v.OnlyViews()
 }
 
-// Local is a Caller who may come by the unix socket.
-type Local interface{ IsLocal() bool }
+// Owner is a Caller who may own the unit's files.
+type Owner interface{ OwnsFiles() bool }
 
-// IsLocal reports whether who asks has come by the unix socket, so that its file mode, and no token, let them in.
-func IsLocal(ctx context.Context) bool {
-	l, ok := From(ctx).(Local)
-	return ok && l.IsLocal()
+// OwnsFiles reports whether who asks can read the unit's files anyway: by the unix socket, as root or the controller's
+// own user.
+func OwnsFiles(ctx context.Context) bool {
+	o, ok := From(ctx).(Owner)
+	return ok && o.OwnsFiles()
 }
 
 type key struct{}

@@ -91,14 +91,15 @@ func (c *Core) beginBackup(ctx context.Context, in op.BackupIn) (*backup.Draft, 
 	return backup.Begin(cfg, j)
 }
 
-// backupFor returns for whom a backup is. Whoever asks over the network does not choose that: the token of an operator
-// can be taken back, and keys that somebody has read cannot.
+// backupFor returns for whom a backup is. Only who can read the unit's files anyway chooses that: others' access can be
+// taken back, and keys that somebody has read cannot.
 func (c *Core) backupFor(ctx context.Context, asked []string) (names string, to []age.Recipient, err error) {
 	all := c.cfg.BackupTo
 	if len(asked) > 0 {
-		if !caller.IsLocal(ctx) {
+		if !caller.OwnsFiles(ctx) {
 			return "", nil, wire.New(wire.CodeNotAllowed, "", "whom a backup is encrypted for is said on the "+
-				"controller's machine only: there, by tandem, or with the controller's setting --backup-to")
+				"controller's machine only, by root or the controller's user: with --to or a passphrase, or with the "+
+				"controller's setting --backup-to")
 		}
 		all = asked
 	}

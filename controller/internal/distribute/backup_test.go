@@ -10,8 +10,14 @@ import (
 
 	"filippo.io/age"
 
+	"tandem.internal/controller/internal/caller"
 	"tandem.internal/controller/internal/op"
 )
+
+// owner is a caller who may say whom a backup is for.
+type owner struct{ caller.Caller }
+
+func (owner) OwnsFiles() bool { return true }
 
 // slow takes a piece in so much time.
 type slow struct {
@@ -38,16 +44,20 @@ func TestOneBackupAtATime(t *testing.T) {
 	}
 	inSeedUnit(t, func(t *testing.T, u *seedUnit) {
 		u.start()
-		ctx := as(t.Context(), "tester")
+		ctx := caller.With(t.Context(), owner{caller.From(as(t.Context(), "tester"))})
 		unit := func(w io.Writer) error {
 			return u.core.BackupUnit(ctx, op.BackupIn{To: []string{key.Recipient().String()}}, w)
 		}
 		journal := func(w io.Writer) error { return u.core.Backup(ctx, w) }
 		for _, first := range []func(io.Writer) error{unit, journal} {
-			w := &slow{pause: 20 * time.Second, first: make(chan struct{})}
+			w := &slow{pause: 50 * time.Second, first: make(chan struct{})}
 			done, begun := make(chan error, 1), time.Now()
 			go func() { done <- first(w) }()
-			<-w.first
+			select {
+			case <-w.first:
+			case err := <-done:
+				t.Fatal(err)
+			}
 			for _, second := range []func(io.Writer) error{unit, journal} {
 				var b bytes.Buffer
 				if err := second(&b); err == nil || !strings.Contains(err.Error(), "another backup") || b.Len() > 0 {
