@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 
 	"filippo.io/age"
 	"github.com/spf13/cobra"
@@ -46,10 +47,11 @@ type wanted struct {
 	replace    bool
 	dir        string
 	keep       int
+	free       func(dir string) (int64, error) // bytes that its file system has left
 }
 
 func create(a *command.App) *cobra.Command {
-	w := wanted{pass: command.Password{Of: "backup", Word: "passphrase"}}
+	w := wanted{free: free, pass: command.Password{Of: "backup", Word: "passphrase"}}
 	cmd := &cobra.Command{
 		Use: "create [FILE]", Short: "Write an encrypted backup, also while the controller runs",
 		Long: `Write an encrypted backup of the unit: journal, keys, CAs, tokens, revocations, settings with
@@ -59,7 +61,8 @@ Keep the secret key or the passphrase away from the gateway: who has it and a ba
 the unit. Whom a backup is for can be said on the controller's machine only.
 
 With --dir the file gets a name with its time, backup-20261127T103000Z.age; --keep then
-removes the oldest such files there, once the new one is on the disk.
+removes the oldest such files there, once the new one is on the disk; if there is no room for
+it, before, and never the newest one. What a run that was killed has left is removed.
 
 Verify and restore it with tandem-controller backup verify and restore. To move the unit to
 another machine, stop the controller: tandem-controller backup create --final.`,
@@ -106,6 +109,11 @@ func (w *wanted) create(ctx context.Context, a *command.App, path string) error 
 	}
 	if err := command.Vacant(path, w.replace); err != nil { // before somebody is asked for a passphrase
 		return command.Replaceable(err)
+	}
+	if w.dir != "" {
+		if err := w.makeRoom(a.Now()); err != nil {
+			return err
+		}
 	}
 	text := ""
 	if secret {
@@ -176,16 +184,11 @@ var named = regexp.MustCompile(`^backup-\d{8}T\d{6}Z\.age$`)
 // prune removes the oldest backups of a directory until there are as many as are kept. The one that was just made, the
 // newest, stays, whatever the clock says.
 func prune(dir, newest string, keep int) error {
-	entries, err := os.ReadDir(dir) // sorted by name, which is by time
+	old, err := matching(dir, named)
 	if err != nil {
-		return command.Unreadable(dir, err)
+		return err
 	}
-	var old []string
-	for _, e := range entries {
-		if named.MatchString(e.Name()) && e.Name() != newest && e.Type().IsRegular() {
-			old = append(old, e.Name())
-		}
-	}
+	old = slices.DeleteFunc(old, func(name string) bool { return name == newest })
 	for _, name := range old[:max(0, len(old)+1-keep)] {
 		if rerr := os.Remove(filepath.Join(dir, name)); rerr != nil {
 			err = errors.Join(err, fmt.Errorf("the backup is there, but an old one cannot be removed: %w", rerr))
