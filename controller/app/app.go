@@ -123,6 +123,9 @@ func New(cfg Config, deps Deps) (a *App, err error) {
 		return nil, err
 	}
 	undo = append(undo, a.core.Close)
+	if err := backup.Check(cfg.StateDir); err != nil { // before the journal was open it may have been moved
+		return nil, fmt.Errorf("--state-dir: %w", err)
+	}
 	if err := a.openTrust(deps, &undo); err != nil {
 		return nil, err
 	}

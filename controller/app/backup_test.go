@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"filippo.io/age"
 
@@ -240,3 +241,24 @@ func TestBackupWhileKeysChange(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestMovedDuringAStart: a controller that is starting while the unit is moved away does not go on.
+func TestMovedDuringAStart(t *testing.T) {
+	dir, fenced := t.TempDir(), false
+	now := func() time.Time { // asked before the journal is open
+		if !fenced {
+			fenced = true
+			if err := backup.Fence(dir, noon, "b.age"); err != nil {
+				t.Error(err)
+			}
+		}
+		return noon
+	}
+	_, err := New(Config{Unit: "u1", StateDir: dir, Listen: "127.0.0.1:0", SubscribeQoS: 1},
+		Deps{NoAPI: true, Now: now})
+	if !fenced || err == nil || !strings.Contains(err.Error(), "was moved to another machine") {
+		t.Errorf("fenced %v: %v", fenced, err)
+	}
+}
+
+var noon = time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)

@@ -47,6 +47,9 @@ func backupCommand(ctx context.Context, args []string, stdin *os.File, stdout, s
 		return 0
 	}
 	fmt.Fprintln(stderr, "tandem-controller:", err)
+	if errors.Is(err, backup.ErrDamaged) {
+		return 1
+	}
 	_, flags := errors.AsType[*settings.Error](err)
 	_, config := errors.AsType[*app.UsageError](err)
 	if _, usage := errors.AsType[usageError](err); usage || flags || config || errors.Is(err, fs.ErrNotExist) ||

@@ -1,7 +1,12 @@
 package main
 
 import (
+	"archive/tar"
 	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -167,4 +172,90 @@ func TestRestoreWarnsOfTheClock(t *testing.T) {
 	if text := restored("d", backup.Proof{}); strings.Contains(text, "warning") {
 		t.Error(text)
 	}
+}
+
+// TestDamageBeforeUse: a backup whose journal is none is damaged: status 1.
+func TestDamageBeforeUse(t *testing.T) {
+	dir := t.TempDir()
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := filepath.Join(dir, "state")
+	stoppedUnit(t, state)
+	j, err := journal.Open(filepath.Join(state, "journal.db"), journal.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	d, err := backup.Begin(backup.Config{Dir: state}, j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = d.Write(t.Context(), &file, id.Recipient()); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(d.Close(), j.Close()); err != nil {
+		t.Fatal(err)
+	}
+	forged := forge(t, file.Bytes(), id)
+	for name, text := range map[string][]byte{"b": forged, "key": []byte(id.String() + "\n")} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	status, _, stderr := backupRun(t, "", "verify", filepath.Join(dir, "b"), "--identity", filepath.Join(dir, "key"))
+	if status != 1 || !strings.Contains(stderr, "the backup is damaged") {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+}
+
+// forge puts something else in the place of a backup's journal, and that into its manifest.
+func forge(t *testing.T, file []byte, id *age.X25519Identity) []byte {
+	t.Helper()
+	plain, err := age.Decrypt(bytes.NewReader(file), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	sealed, err := age.Encrypt(&out, id.Recipient())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, w := tar.NewReader(plain), tar.NewWriter(sealed)
+	other := []byte("no journal")
+	for {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		text, rerr := io.ReadAll(r)
+		switch h.Name {
+		case "state/journal.db":
+			text = other
+		case "manifest.json":
+			var m backup.Manifest
+			rerr = errors.Join(rerr, json.Unmarshal(text, &m))
+			for i := range m.Files {
+				if f := &m.Files[i]; f.Name == "state/journal.db" {
+					f.Size, f.SHA256 = int64(len(other)), fmt.Sprintf("%x", sha256.Sum256(other))
+				}
+			}
+			var merr error
+			text, merr = json.Marshal(&m)
+			rerr = errors.Join(rerr, merr)
+		}
+		h.Size = int64(len(text))
+		werr := w.WriteHeader(h)
+		if werr == nil {
+			_, werr = w.Write(text)
+		}
+		if err := errors.Join(err, rerr, werr); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(w.Close(), sealed.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
 }

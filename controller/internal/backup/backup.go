@@ -61,6 +61,7 @@ const (
 const (
 	maxSmall    = 64 << 20 // a file that is held in memory
 	maxManifest = 64 << 20
+	maxEntries  = 1 << 18 // entries of a file
 )
 
 // Manifest says what a backup has. Its entries are in the order in which they were written.

@@ -51,8 +51,11 @@ func read(ctx context.Context, r io.Reader, ids []age.Identity,
 			}
 			return Manifest{}, damaged("%w", err)
 		}
-		if h.Typeflag != tar.TypeReg || !validName(h.Name) || names[h.Name] {
+		if h.Typeflag != tar.TypeReg || !validName(h.Name) || names[h.Name] || !plainEntry(h) {
 			return Manifest{}, damaged("it has an entry %.80q", h.Name)
+		}
+		if len(names) == maxEntries {
+			return Manifest{}, damaged("it has more than %d entries", maxEntries)
 		}
 		names[h.Name] = true
 		if h.Name == manifestName {
@@ -68,6 +71,17 @@ func read(ctx context.Context, r io.Reader, ids []age.Identity,
 		}
 		got = append(got, File{h.Name, h.Size, hex.EncodeToString(sum.Sum(nil))})
 	}
+}
+
+// plainEntry reports whether an entry is one as Draft writes it: only a size that the header has no room for is beside
+// that. The content of a sparse one would not be in the file, and its size without a bound.
+func plainEntry(h *tar.Header) bool {
+	for key := range h.PAXRecords {
+		if key != "size" {
+			return false
+		}
+	}
+	return true
 }
 
 // proving remembers an error of the file, to tell it from one of who takes its content.

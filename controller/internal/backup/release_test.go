@@ -1,9 +1,14 @@
 package backup
 
 import (
+	"archive/tar"
+	"bytes"
 	"errors"
+	"strings"
 	"testing"
 	"time"
+
+	"filippo.io/age"
 
 	"tandem.internal/controller/internal/journal"
 )
@@ -43,5 +48,30 @@ func TestJournalIsFreeWhileArtefactsAreWritten(t *testing.T) {
 	ok(t, err, d.Close())
 	if !w.done {
 		t.Error("the journal was not closed")
+	}
+}
+
+// TestSparseEntries: an entry is as a backup writes it, a large one, too; one whose content is not in the file, of any
+// size therefore, is damage.
+func TestSparseEntries(t *testing.T) {
+	for _, c := range []struct {
+		h    tar.Header
+		want string
+	}{
+		{tar.Header{Typeflag: tar.TypeReg, Name: "state/journal.db", Size: 9 << 30}, "unexpected EOF"},
+		{tar.Header{Typeflag: tar.TypeReg, Name: "state/journal.db", PAXRecords: map[string]string{"TANDEM.x": "1"}},
+			"it has an entry"},
+	} {
+		var file bytes.Buffer
+		sealed, err := age.Encrypt(&file, key.Recipient())
+		ok(t, err)
+		w := tar.NewWriter(sealed)
+		ok(t, w.WriteHeader(&c.h), sealed.Close())
+		if err := verify(t, file.Bytes(), key); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v", c.h.PAXRecords, err)
+		}
+	}
+	if plainEntry(&tar.Header{PAXRecords: map[string]string{"GNU.sparse.size": "1000000000000"}}) {
+		t.Error("a sparse entry is taken")
 	}
 }
