@@ -58,7 +58,8 @@ func create(a *command.App) *cobra.Command {
 passwords, and artefacts. It is encrypted with age by the controller, for the public keys
 that are named, or those of its setting backup-to; or for a passphrase, which stays here.
 Keep the secret key or the passphrase away from the gateway: who has it and a backup is
-the unit. Whom a backup is for can be said on the controller's machine only.
+the unit. Whom a backup is for is said on the controller's machine only, by root or the
+controller's user.
 
 With --dir the file gets a name with its time, backup-20261127T103000Z.age; --keep then
 removes the oldest such files there, once the new one is on the disk; if there is no room for
