@@ -117,13 +117,12 @@ func New(cfg Config, deps Deps) (a *App, err error) {
 		Path: filepath.Join(cfg.StateDir, clock.FileName)})
 	deps.Now = a.clock.Now
 	external := cfg.Broker != "" || deps.External
-
 	a.core, err = distribute.New(a.coreConfig(deps, journalPath, keys, external))
 	if err != nil {
 		return nil, err
 	}
 	undo = append(undo, a.core.Close)
-	if err := backup.Check(cfg.StateDir); err != nil { // before the journal was open it may have been moved
+	if err := backup.Check(cfg.StateDir); err != nil { // it may have been moved meanwhile
 		return nil, fmt.Errorf("--state-dir: %w", err)
 	}
 	if err := a.openTrust(deps, &undo); err != nil {

@@ -78,7 +78,8 @@ func (r Restore) Run(ctx context.Context, from io.Reader, ids []age.Identity) (p
 		func() error { return r.withdraw(now) },
 		func() error {
 			m := p.Manifest
-			text, err := json.Marshal(&Origin{Unit: m.Unit, At: m.At, Seq: m.Seq, Restored: now, Revoked: r.identities()})
+			text, err := json.Marshal(&Origin{Unit: m.Unit, At: m.At, Seq: m.Seq, Restored: now,
+				Revoked: r.identities()})
 			if err != nil {
 				return err
 			}
