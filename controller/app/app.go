@@ -158,9 +158,9 @@ func (a *App) coreConfig(deps Deps, journalPath string, keys *keyring, external 
 		Signer: keys.first, Keyring: keys, NewKey: a.cfg.NewKey, Clock: a.clock, Log: deps.Log, Fleet: deps.Fleet,
 		Inbox: a.cfg.Inbox, Desired: a.cfg.Steering == steeringDesired, Cloud: a.cfg.Steering == steeringCloud,
 		Rebalance: a.cfg.Rebalance, Jitter: a.cfg.ReportJitter, StopMaintenance: a.cfg.StopMaintenance,
-		KeepRecords: a.cfg.KeepRecords, Artefacts: a.cfg.artefactStore(),
-		Revoked: filepath.Join(a.cfg.StateDir, revoked.FileName),
-		Backup:  a.cfg.backup, BackupTo: a.cfg.BackupTo, Origin: a.origin,
+		Artefacts: a.cfg.artefactStore(),
+		Revoked:   filepath.Join(a.cfg.StateDir, revoked.FileName),
+		Backup:    a.cfg.backup, BackupTo: a.cfg.BackupTo, Origin: a.origin,
 		Broker: view.Broker{Embedded: !external, Address: a.cfg.Broker},
 		Open: func() (*journal.Journal, error) {
 			opt := journal.Options{Now: deps.Now, Log: deps.Log, NewEpoch: newEpoch, Faults: deps.JournalFaults}
@@ -168,6 +168,7 @@ func (a *App) coreConfig(deps Deps, journalPath string, keys *keyring, external 
 			return journal.Open(journalPath, opt)
 		},
 	}
+	a.cfg.keepIn(&c)
 	if !external {
 		c.Broker.Address = a.cfg.plainListen()
 		if a.cfg.ListenTLS != "" {

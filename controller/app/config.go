@@ -72,8 +72,11 @@ type Config struct {
 	ArtefactKeep  time.Duration `name:"artefact-keep" default:"720h"`
 	ArtefactRate  uint64        `name:"artefact-rate" default:"12500000"`
 
-	KeepRecords int    `name:"keep-records" default:"1000000"`
-	LogLevel    string `name:"log-level" default:"info"`
+	Keep        map[string]string `name:"keep"`
+	KeepRecords int               `name:"keep-records" default:"100000"`
+	KeepExport  string            `name:"keep-export"`
+	DiskLow     uint64            `name:"disk-low" default:"536870912"`
+	LogLevel    string            `name:"log-level" default:"info"`
 }
 
 // Help describes the settings.
@@ -147,8 +150,14 @@ func (*Config) Help() map[string]string {
 		"artefact-keep": "an artefact that no document of a node has named for this long is removed; 0: none is, " +
 			"unless an operator does",
 		"artefact-rate": "bytes a second that nodes get of artefacts, all together; 0: no limit",
-		"keep-records": "newest journal records that are kept whatever they say; older reports and presence go, " +
-			"the history of the unit configuration stays",
+		"keep": "what of each kind of journal records is kept at most, as KIND=LIMIT/LIMIT, with an age (400d, 36h), a " +
+			"size (512MiB) and a number of records as limits, or all; what is more goes, the oldest first. What is " +
+			"not named here has " + keepDefaults(),
+		"keep-records": "newest journal records that are kept whatever --keep says",
+		"keep-export": "directory for what goes of the journal: it is written there before, and when that fails " +
+			"nothing goes (empty: it is not)",
+		"disk-low": "operators are told when the disk of --state-dir has fewer bytes left, and again at a quarter of " +
+			"that; 0: they are not",
 		"log-level": "debug, info, warn or error",
 	}
 }
@@ -233,7 +242,7 @@ func (c *Config) mistake() error {
 	if _, _, err := c.httpDoor(); err != nil {
 		return err
 	}
-	for _, check := range []func() error{c.limits, c.times, c.places, c.artefactLimits} {
+	for _, check := range []func() error{c.limits, c.times, c.places, c.artefactLimits, c.keepLimits} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -281,9 +290,6 @@ func (c *Config) times() error {
 		if t.value < 0 || t.value > t.most {
 			return fmt.Errorf("--%s: from 0 to %v, not %v", t.name, t.most, t.value)
 		}
-	}
-	if c.KeepRecords < 0 {
-		return fmt.Errorf("--keep-records: 0 or more, not %d", c.KeepRecords)
 	}
 	return nil
 }

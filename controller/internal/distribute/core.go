@@ -105,6 +105,10 @@ type Core struct {
 
 	roadMu sync.Mutex
 	road   view.Broker
+
+	trimmed   trimmed                // used by maintain alone
+	untrimmed atomic.Pointer[string] // why the journal could not be trimmed; nil: it could
+	room      atomic.Pointer[room]   // what the disk was seen to have last; nil: nobody has looked
 }
 
 // New opens the journal and brings the state up to what it says. The error is one that a person
@@ -165,6 +169,9 @@ func (c *Core) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { c.outbox.run(work) })
 	wg.Go(func() { c.maintain(work) })
+	if c.cfg.Room != nil && c.cfg.DiskLow > 0 {
+		wg.Go(func() { c.watchRoom(work) })
+	}
 	wg.Go(func() { c.artefacts.Run(work) })
 	if c.cfg.Desired {
 		wg.Go(func() { c.relieve(work) })

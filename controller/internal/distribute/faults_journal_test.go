@@ -46,7 +46,7 @@ func (m *moments) Done() <-chan struct{} {
 // What is accepted at any moment of a compaction keeps its documents, also those that the compaction
 // has found unused a moment before.
 func TestCompactionKeepsWhatIsAcceptedMeanwhile(t *testing.T) {
-	few := func(c *Config) { c.KeepRecords = 1 }
+	few := keepFew
 	prepare := func(r *faulty) {
 		r.join("n")
 		r.install("1.0.0")
@@ -118,7 +118,7 @@ func TestCompactionKeepsWhatIsAcceptedMeanwhile(t *testing.T) {
 // A checkpoint that is taken while the events of a batch are being handled holds no more than what
 // is durable.
 func TestCheckpointInTheMiddleOfABatch(t *testing.T) {
-	withFaults(t, func(c *Config) { c.KeepRecords = 1 }, func(t *testing.T, r *faulty) {
+	withFaults(t, keepFew, func(t *testing.T, r *faulty) {
 		r.join("n")
 		release := r.disk.hold()
 		var wg sync.WaitGroup
@@ -153,7 +153,7 @@ func TestCheckpointInTheMiddleOfABatch(t *testing.T) {
 func TestJournalBrokenByCompactionIsOpenedAgain(t *testing.T) {
 	for good, what := range []string{"the checkpoint", "the removal"} {
 		t.Run(what, func(t *testing.T) {
-			withFaults(t, func(c *Config) { c.KeepRecords = 1 }, func(t *testing.T, r *faulty) {
+			withFaults(t, keepFew, func(t *testing.T, r *faulty) {
 				r.join("n")
 				r.install("1.0.0")
 				r.disk.failAfter(good, 1, 0)

@@ -93,7 +93,7 @@ func (r *faulty) again(had map[string][]byte, collects bool) {
 func TestForgottenIsCleared(t *testing.T) {
 	for name, collects := range map[string]bool{"a broker outside": true, "one that is asked": false} {
 		t.Run(name, func(t *testing.T) {
-			withFaults(t, func(c *Config) { c.KeepRecords = 1 }, func(t *testing.T, r *faulty) {
+			withFaults(t, keepFew, func(t *testing.T, r *faulty) {
 				r.install("1.0.0")
 				r.leaves("n")
 				r.leaves("other")

@@ -3,8 +3,7 @@ package distribute
 import (
 	"context"
 	"encoding/hex"
-	"errors"
-	"slices"
+	"math"
 	"sync"
 	"time"
 
@@ -129,8 +128,8 @@ func (c *Core) writeCheckpoint() error {
 // maintenance is how often the journal is looked at for compaction.
 const maintenance = 10 * time.Minute
 
-// maintain keeps the journal's size bounded: what reports and presence said long ago goes, the
-// unit's history stays.
+// maintain keeps the start short, and the journal's size bounded: there is a checkpoint of what was long ago, and
+// what is older, or more, than is to be kept goes.
 func (c *Core) maintain(ctx context.Context) {
 	t := time.NewTicker(maintenance)
 	defer t.Stop()
@@ -139,12 +138,27 @@ func (c *Core) maintain(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			if err := c.compact(ctx); err != nil && ctx.Err() == nil {
+			if err := c.maintainOnce(ctx); err != nil && ctx.Err() == nil {
 				c.cfg.Log.Warn("compacting the journal", zap.Error(err))
 				c.noticeBroken(ctx)
 			}
 		}
 	}
+}
+
+// maintainOnce writes a checkpoint, and trims the journal if that is due.
+func (c *Core) maintainOnce(ctx context.Context) error {
+	size, err := inUse(c.journal.Load())
+	if err != nil {
+		return err
+	}
+	if !c.trimmed.due(c.cfg.Now(), size) {
+		if lerr := c.look(ctx, func(*fleet.Fleet) { err = c.writeCheckpoint() }); lerr != nil {
+			return lerr
+		}
+		return err
+	}
+	return c.compact(ctx)
 }
 
 // noticeBroken lets the loop open the journal again if a write beside the loop has broken it, so
@@ -160,6 +174,7 @@ func (c *Core) noticeBroken(ctx context.Context) {
 	}
 }
 
+// compact trims the journal, and removes documents that nothing refers to.
 func (c *Core) compact(ctx context.Context) error {
 	var err error
 	if lerr := c.look(ctx, func(*fleet.Fleet) { err = c.writeCheckpoint() }); lerr != nil {
@@ -172,13 +187,12 @@ func (c *Core) compact(ctx context.Context) error {
 	// Which bodies are in use is asked when the journal begins to go through them: from then on it
 	// keeps new ones by itself, and what was accepted before is in the answer.
 	used := sync.OnceValues(func() (map[string]bool, error) { return c.bodiesInUse(ctx, j) })
-	drop, err := c.superseded(ctx, j)
-	if err != nil && !errors.Is(err, journal.ErrDamaged) { // what is damaged may be what would go
+	if err := c.keepTrimmed(ctx, j); err != nil {
 		return err
 	}
 	running := sync.OnceValues(func() (map[string]bool, error) { return c.bodiesRunning(ctx) })
 	done, err := j.Compact(ctx, journal.Policy{
-		KeepRecords: c.cfg.KeepRecords, KeepTypes: keptTypes, Drop: drop,
+		KeepRecords: math.MaxInt,
 		KeepBody: func(h journal.Hash) bool {
 			hash := wire.HashPrefix + hex.EncodeToString(h[:])
 			keep, err := used()
@@ -189,10 +203,15 @@ func (c *Core) compact(ctx context.Context) error {
 			return err != nil || keep[hash]
 		},
 	})
-	if done.Records+done.Bodies > 0 {
-		c.cfg.Log.Info("journal compacted", zap.Int("records", done.Records), zap.Int("bodies", done.Bodies),
+	if done.Bodies > 0 {
+		c.cfg.Log.Info("documents that nothing refers to are gone", zap.Int("bodies", done.Bodies),
 			zap.Int64("bytes", done.Bytes))
 	}
+	if err != nil {
+		return err
+	}
+	size, err := inUse(j)
+	c.trimmed = trimmed{c.cfg.Now(), size}
 	return err
 }
 
@@ -230,10 +249,3 @@ func (c *Core) bodiesInUse(ctx context.Context, j *journal.Journal) (used map[st
 // historyTypes are what became of the unit configuration, and of the workloads.
 var historyTypes = []record.Type{record.Opened, record.Accepted, record.Refused, record.Confirm, record.RolledBack,
 	record.State}
-
-// keptTypes are the records that compaction leaves: that history, who belonged to the unit, which
-// keys signed, which CAs counted and what a root key said of them, what operators ordered, and which artefacts there
-// were.
-var keptTypes = append(slices.Clone(historyTypes), record.Enrol, record.Joined, record.Revoked, record.Forgotten,
-	record.Keys, record.CA, record.Root, record.Settings, record.Maintenance, record.Request, record.Reply,
-	record.ArtefactAdded, record.ArtefactRemoved, record.Batch)

@@ -13,6 +13,7 @@ import (
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/kind"
+	"tandem.internal/controller/internal/retain"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/flow"
@@ -64,10 +65,18 @@ type Config struct {
 	Jitter          time.Duration // nodes spread repeated reports over this; 0: they do not
 	ReopenEvery     time.Duration // how often a broken journal is tried again; 2 s
 	CheckpointEvery uint64        // records between two checkpoints; 100,000
-	KeepRecords     int           // newest records that compaction keeps whatever they are; 1,000,000
+	KeepRecords     int           // newest records that are kept whatever they are; 100,000
+	Keep            retain.Rules  // what is kept of older ones, nil: retain.Default
 	KeepSuperseded  int           // newest records that it keeps of what machines submit, of each source; 100
 	KeepDocuments   int64         // bytes of these records with their documents; 32 MiB
 	MaxBatch        int           // events in one commit; 4096
+	// KeepExport is the directory for what goes of the journal; "": it is not exported. Around is its fault seam.
+	KeepExport string
+	Around     durable.Around
+	// Room is how many bytes the disk of the journal has left. Below DiskLow, and a quarter of it, that is told; nil,
+	// or 0: it is not.
+	Room    func() (int64, error)
+	DiskLow int64
 	// Cut ends the session of a subject ("node/n1") at the broker. It must not wait for the core.
 	// Nil: there is none that could be ended.
 	Cut func(subject, why string)
@@ -98,11 +107,14 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.ReopenEvery, 2*time.Second)
 	setDefault(&c.Relieve, 15*time.Second)
 	setDefault(&c.CheckpointEvery, 100_000)
-	setDefault(&c.KeepRecords, 1_000_000)
+	setDefault(&c.KeepRecords, 100_000)
 	setDefault(&c.StatusPace, pace)
 	setDefault(&c.KeepSuperseded, 100)
 	setDefault(&c.KeepDocuments, 32<<20)
 	setDefault(&c.MaxBatch, 4096)
+	if c.Keep == nil {
+		c.Keep = retain.DefaultRules()
+	}
 	return c
 }
 

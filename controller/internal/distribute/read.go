@@ -83,6 +83,12 @@ func (c *Core) Status(ctx context.Context) (view.UnitStatus, error) {
 		j, _ := c.jump()
 		s.Trouble = append(s.Trouble, "nothing is said to the nodes: "+jumpText(j))
 	}
+	if text := c.untrimmed.Load(); text != nil {
+		s.Trouble = append(s.Trouble, *text)
+	}
+	if r := c.room.Load(); r != nil && r.text != "" {
+		s.Trouble = append(s.Trouble, r.text)
+	}
 	s.Trouble = append(s.Trouble, c.artefacts.Trouble()...)
 	s.Trouble = append(s.Trouble, c.follow.trouble()...)
 	if c.cfg.Trouble != nil {

@@ -8,13 +8,18 @@ import (
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/record"
+	"tandem.internal/controller/internal/retain"
 )
 
-// superseded returns the records that compaction removes though their types are kept: of documents that were decided,
-// of desired statuses, and of submissions that changed nothing, those that are too many. What nodes have or a rollout
-// may bring back is not, and the newest of each submitter on each topic: older ones are not judged after it.
-func (c *Core) superseded(ctx context.Context, j *journal.Journal) (doomed []uint64, err error) {
-	b := bounded{c: c, j: j, kept: map[string]*amount{}, counted: map[string]bool{}, newest: map[line]bool{}}
+// superseded returns the records about documents that go. Those that are older, or more, than is to be kept of all do,
+// up to floor; and of documents that were decided, of desired statuses, and of submissions that changed nothing, those
+// that are too many of their source. What nodes have or a rollout may bring back does not, nor the newest of each
+// source, and of each submitter on each topic: older ones are not judged after it.
+func (c *Core) superseded(ctx context.Context, j *journal.Journal, plan *retain.Plan, floor uint64) (doomed []uint64,
+	err error) {
+
+	b := bounded{c: c, j: j, plan: plan, floor: floor, kept: map[string]*retain.Amount{}, counted: map[string]bool{},
+		newest: map[line]bool{}}
 	if err := c.look(ctx, func(f *fleet.Fleet) { b.used = f.BodyInUse() }); err != nil {
 		return nil, err
 	}
@@ -36,16 +41,13 @@ func (c *Core) superseded(ctx context.Context, j *journal.Journal) (doomed []uin
 type bounded struct {
 	c       *Core
 	j       *journal.Journal
-	used    map[string]bool    // bodies
-	kept    map[string]*amount // by what is counted together
-	counted map[string]bool    // bodies that are
+	used    map[string]bool // bodies
+	plan    *retain.Plan
+	floor   uint64                    // records after it stay, unless they are too many of their source
+	all     retain.Amount             // of all
+	kept    map[string]*retain.Amount // by what is counted together
+	counted map[string]bool           // bodies that are
 	newest  map[line]bool
-}
-
-// amount is what is kept of what is counted together.
-type amount struct {
-	records int
-	bytes   int64
 }
 
 // keeps reports whether a record stays. It is asked about the newest ones first.
@@ -55,31 +57,53 @@ func (b *bounded) keeps(r *record.Record) (bool, error) {
 		return true, nil
 	}
 	v, err := record.Submitted(r)
-	if err != nil || v.Via != viaDecided && !v.Nothing && !wanted {
+	if err != nil {
 		return true, err
 	}
 	of := r.Kind + " " + r.Type.String()
 	if v.Nothing {
 		of += " nothing"
 	}
+	machine := v.Via == viaDecided || v.Nothing || wanted
+	if !machine {
+		of += " by people"
+	}
+	size, err := b.size(r, &v)
+	if err != nil {
+		return true, err
+	}
 	a := b.kept[of]
 	if a == nil {
-		a = &amount{}
+		a = &retain.Amount{}
 		b.kept[of] = a
 	}
+	from := line{r.Who, r.Kind}
+	first := !v.Signed.IsZero() && !b.newest[from]
+	b.newest[from] = b.newest[from] || first
+	a.Records, a.Bytes = a.Records+1, a.Bytes+size
+	used := a.Records == 1 || first || v.Hash != "" && b.used[v.Hash]
+	if machine && (a.Records > b.c.cfg.KeepSuperseded || a.Bytes > b.c.cfg.KeepDocuments) {
+		return used, nil
+	}
+	all := retain.Amount{Records: b.all.Records + 1, Bytes: b.all.Bytes + size}
+	tooMany := b.plan.Rule(retain.Documents).Exceeded(all) || b.plan.Old(retain.Documents, r.Seq)
+	if r.Seq <= b.floor && tooMany && !used {
+		return false, nil
+	}
+	b.all = all
+	return true, nil
+}
+
+// size is what the journal has of a record, with its document.
+func (b *bounded) size(r *record.Record, v *record.Verdict) (int64, error) {
 	size := int64(len(r.Data))
 	if hash, has := r.Body(); has && !b.counted[v.Hash] {
 		b.counted[v.Hash] = true
 		document, _, err := b.j.Body(hash)
 		if err != nil && !errors.Is(err, journal.ErrDamaged) { // which is told of elsewhere
-			return true, err
+			return 0, err
 		}
 		size += int64(len(document))
 	}
-	from := line{r.Who, r.Kind}
-	first := !v.Signed.IsZero() && !b.newest[from]
-	b.newest[from] = b.newest[from] || first
-	a.records, a.bytes = a.records+1, a.bytes+size
-	within := a.records == 1 || a.records <= b.c.cfg.KeepSuperseded && a.bytes <= b.c.cfg.KeepDocuments
-	return within || first || v.Hash != "" && b.used[v.Hash], nil
+	return size, nil
 }

@@ -13,6 +13,7 @@ import (
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/kinds/wanted"
 	"tandem.internal/controller/internal/record"
+	"tandem.internal/controller/internal/retain"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/cloud"
 	"tandem.internal/shared/wire"
@@ -98,8 +99,8 @@ func TestNewestOfEachSubmitterStays(t *testing.T) {
 	all := []record.Record{desired(1, "a"), {Seq: 2, Type: record.Accepted, Kind: string(record.KindWanted), Who: "a",
 		Data: record.Encode(record.Verdict{ID: "x", Signed: at, Nothing: true})}, desired(3, "a"), desired(4, "b"),
 		desired(5, "b")}
-	b := bounded{c: &Core{cfg: Config{KeepSuperseded: 1, KeepDocuments: 1 << 20}}, kept: map[string]*amount{},
-		counted: map[string]bool{}, newest: map[line]bool{}}
+	b := bounded{c: &Core{cfg: Config{KeepSuperseded: 1, KeepDocuments: 1 << 20}}, kept: map[string]*retain.Amount{},
+		plan: retain.NewPlan(nil, at), counted: map[string]bool{}, newest: map[line]bool{}}
 	var left []uint64
 	for i := len(all) - 1; i >= 0; i-- {
 		keep, err := b.keeps(&all[i])

@@ -95,7 +95,7 @@ func (f *Fleet) targets(r *record.Record, data any) error {
 // decode reads what a record changes; nil if it changes nothing.
 func (f *Fleet) decode(r *record.Record) (any, error) {
 	switch r.Type {
-	case record.Trouble, record.Note:
+	case record.Trouble, record.Note, record.Trimmed:
 		return nil, nil
 	case record.Settings:
 		src := f.source(wire.Kind(r.Kind))

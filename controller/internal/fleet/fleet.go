@@ -296,6 +296,8 @@ func (f *Fleet) Step(now time.Time, ev Event, out *Out) {
 		s.questions.query(&s, &ev)
 	case Remark:
 		s.remark(ev)
+	case Trim:
+		s.emit(record.Record{Type: record.Trimmed}, ev.Data)
 	case Artefact:
 		s.artefact(ev)
 	case RolloutOrder:

@@ -15,6 +15,11 @@ type Remark struct {
 
 func (Remark) event() {}
 
+// Trim says that some records go. It changes nothing here: the newest checkpoint has what they led to.
+type Trim struct{ Data record.TrimmedData }
+
+func (Trim) event() {}
+
 func (s *step) remark(ev Remark) {
 	s.emit(record.Record{Type: record.Note, Who: ev.Who}, ev.Data)
 	s.effect(Answer{Ticket: ev.Ticket})

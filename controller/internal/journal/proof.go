@@ -16,6 +16,7 @@ func (p *Proof) String() string {
 	b.WriteString(": ")
 	if p.OK() {
 		b.WriteString("the chain is whole")
+		p.told(&b)
 		return b.String()
 	}
 	b.WriteString(count(len(p.Problems), "problem", "problems"))
@@ -25,7 +26,18 @@ func (p *Proof) String() string {
 	if p.More {
 		b.WriteString("\n… and more")
 	}
+	p.told(&b)
 	return b.String()
+}
+
+// told adds what was trimmed, the newest first.
+func (p *Proof) told(b *strings.Builder) {
+	for i := range p.Trims {
+		b.WriteString("\n" + p.Trims[len(p.Trims)-1-i].String())
+	}
+	if more := p.Trimmed - len(p.Trims); more > 0 {
+		fmt.Fprintf(b, "\n… and %s before", count(more, "trim", "trims"))
+	}
 }
 
 // count is a number with what it counts.

@@ -8,6 +8,8 @@ import (
 	"math"
 
 	"go.etcd.io/bbolt"
+
+	"tandem.internal/controller/internal/record"
 )
 
 // Finding is what kind of damage a Problem describes.
@@ -57,6 +59,8 @@ type Proof struct {
 	Pages     bool      // bbolt's own check ran; it does on a read-only journal, where no writer is in its way
 	More      bool      // there are more problems than maxProblems
 	Problems  []Problem // at most maxProblems
+	Trimmed   int       // records that say which others go
+	Trims     []Trim    // the newest of them, at most maxTrims
 }
 
 // OK reports whether everything is as it was written.
@@ -78,7 +82,7 @@ func (j *Journal) Verify(ctx context.Context) (Proof, error) {
 		return Proof{}, ctx.Err()
 	}
 	v := verifier{j: j, ctx: ctx}
-	for _, step := range [...]func() error{v.start, v.chain, v.bodies, v.checkpoint, v.pages} {
+	for _, step := range [...]func() error{v.start, v.chain, v.trims, v.bodies, v.checkpoint, v.pages} {
 		if err := step(); err != nil {
 			return v.proof, err
 		}
@@ -93,7 +97,8 @@ type verifier struct {
 	head     mark
 	noHead   bool
 	genesis  Hash
-	gaps     []gap
+	gaps     []gap // that come yet
+	gone     []gap // all
 	searches int
 
 	queue []entry // read ahead
@@ -116,6 +121,7 @@ func (v *verifier) found(what Finding, seq, to uint64, format string, args ...an
 
 // start reads head and gaps. Compact is kept out, so the gaps stay as they are.
 func (v *verifier) start() error {
+	defer func() { v.gone = v.gaps }()
 	return v.j.view(func(tx *bbolt.Tx) error {
 		meta := tx.Bucket(bucketMeta)
 		v.genesis = genesis(meta.Get(keyCreated))
@@ -252,6 +258,9 @@ func (v *verifier) record(e entry, prevs []Hash) ([]Hash, error) {
 			if err != nil {
 				v.found(Altered, e.seq, 0, "its chain hash is right but it cannot be read: %v", err)
 				return []Hash{stored}, nil
+			}
+			if r.Seq = e.seq; r.Type == record.Trimmed {
+				v.trimmed(&r)
 			}
 			return []Hash{stored}, v.body(e.seq, &r)
 		}

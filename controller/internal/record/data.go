@@ -198,6 +198,8 @@ func Decode(t Type, data []byte) (any, error) {
 		return parse[RolloutData](data)
 	case Batch:
 		return parse[BatchData](data)
+	case Trimmed:
+		return parse[TrimmedData](data)
 	}
 	return nil, nil
 }

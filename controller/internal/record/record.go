@@ -55,6 +55,7 @@ const (
 	Root                            // a list of CAs came that a root key has signed
 	Rollout                         // a rollout went on: begun, a wave opened, nodes issued to, paused, ended
 	Batch                           // some nodes may join with one secret, or not any more; or one was approved
+	Trimmed                         // some records go, which are older or more than is to be kept
 	typeEnd
 )
 
@@ -70,6 +71,7 @@ var typeNames = [typeEnd]string{
 	Root:    "root",
 	Rollout: "rollout",
 	Batch:   "batch",
+	Trimmed: "trimmed",
 }
 
 // String returns the type's name, as in exports and filters.

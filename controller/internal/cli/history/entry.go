@@ -88,6 +88,11 @@ func (s say) record(t record.Type, e view.Entry) (string, bool) {
 		return text, ok && text != ""
 	case record.ArtefactLeased, record.ArtefactAdded, record.ArtefactRemoved:
 		return artefact(t, e)
+	case record.Trimmed:
+		return read(e.Data, func(d record.TrimmedData) string {
+			text := fmt.Sprintf("%d records of %d to %d are older or more than is kept", d.Count, d.First, d.Last)
+			return term.Remark(text, words(d.File))
+		})
 	}
 	return s.identity(t, e)
 }

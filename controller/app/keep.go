@@ -1,0 +1,45 @@
+package app
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"tandem.internal/controller/internal/artefact/store"
+	"tandem.internal/controller/internal/distribute"
+	"tandem.internal/controller/internal/retain"
+)
+
+// keepDefaults says what is kept unless it is set, as --keep has it.
+func keepDefaults() string {
+	all := retain.Default()
+	parts := make([]string, len(retain.Kinds))
+	for i, kind := range retain.Kinds {
+		parts[i] = string(kind) + "=" + all[string(kind)]
+	}
+	return strings.Join(parts, ", ")
+}
+
+// keepLimits returns an error for what is to be kept of the journal that cannot be.
+func (c *Config) keepLimits() error {
+	if c.KeepRecords < 0 {
+		return fmt.Errorf("--keep-records: 0 or more, not %d", c.KeepRecords)
+	}
+	if c.DiskLow > math.MaxInt64 {
+		return fmt.Errorf("--disk-low: at most %d bytes, not %d", int64(math.MaxInt64), c.DiskLow)
+	}
+	if _, err := retain.Parse(c.Keep); err != nil {
+		return fmt.Errorf("--keep: %w", err)
+	}
+	return nil
+}
+
+// keepIn sets what is kept of the journal. The settings were checked.
+func (c *Config) keepIn(core *distribute.Config) {
+	rules, err := retain.Parse(c.Keep)
+	if err != nil {
+		panic("app: " + err.Error())
+	}
+	core.Keep, core.KeepRecords, core.KeepExport, core.DiskLow = rules, c.KeepRecords, c.KeepExport, int64(c.DiskLow)
+	core.Room = func() (int64, error) { return store.Free(c.StateDir) }
+}

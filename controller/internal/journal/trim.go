@@ -1,0 +1,175 @@
+package journal
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"go.etcd.io/bbolt"
+
+	"tandem.internal/controller/internal/retain"
+)
+
+// Headers calls fn for every record up to a number, in order and outside any transaction. It does not prove them.
+func (j *Journal) Headers(ctx context.Context, to uint64, fn func(retain.Header) error) error {
+	var names interner
+	var some []retain.Header
+	for next := uint64(1); next <= to; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		some = some[:0]
+		err := j.view(func(tx *bbolt.Tx) error {
+			c := tx.Bucket(bucketLog).Cursor()
+			k, v := c.Seek(beSeq(next))
+			for ; k != nil && len(some) < chunkVisits; k, v = c.Next() {
+				if len(k) != 8 {
+					return j.Damaged("a key of %d bytes in the log", len(k))
+				}
+				seq := binary.BigEndian.Uint64(k)
+				if seq > to {
+					break
+				}
+				r, err := j.decode(seq, v, &names)
+				if err != nil {
+					return err
+				}
+				some = append(some, retain.Header{Seq: seq, At: r.At, Type: r.Type, Kind: r.Kind, Size: len(v)})
+			}
+			return nil
+		})
+		if err != nil || len(some) == 0 {
+			return err
+		}
+		for _, h := range some {
+			if err := fn(h); err != nil {
+				return err
+			}
+		}
+		next = some[len(some)-1].Seq + 1
+	}
+	return nil
+}
+
+// Gone is how many records were removed.
+func (j *Journal) Gone() (n uint64, err error) {
+	err = j.view(func(tx *bbolt.Tx) error {
+		return tx.Bucket(bucketGaps).ForEach(func(k, v []byte) error {
+			to, ok := parseMark(v)
+			if len(k) != 8 || !ok {
+				return j.Damaged("its list of gaps is malformed")
+			}
+			n += to.seq - binary.BigEndian.Uint64(k) + 1
+			return nil
+		})
+	})
+	return n, err
+}
+
+// ExportSome proves some records, in rising order, and writes them as JSON lines like those of Export, each with two
+// more members: prev and hash, the chain hashes before and of the record, hexadecimal. Where data is not byte by byte
+// what the record has, a member exact has that, base64. It returns the hash before the first and of the last one. w may
+// be nil: then they are only proved.
+func (j *Journal) ExportSome(ctx context.Context, w io.Writer, seqs []uint64) (before, last Hash, err error) {
+	out := bufio.NewWriterSize(io.Discard, 16)
+	if w != nil {
+		out = bufio.NewWriterSize(w, 64<<10)
+	}
+	var line, proof []byte
+	for n := 0; n < len(seqs); {
+		if err := ctx.Err(); err != nil {
+			return before, last, err
+		}
+		some, err := j.values(seqs[n:], &proof)
+		if err != nil {
+			return before, last, err
+		}
+		if n == 0 {
+			before = some[0].prev
+		}
+		n, last = n+len(some), Hash(some[len(some)-1].value[:hashSize])
+		for _, e := range some {
+			if w == nil {
+				break
+			}
+			if line, err = j.appendExact(line[:0], &e); err != nil {
+				return before, last, err
+			}
+			if _, err := out.Write(line); err != nil {
+				return before, last, err
+			}
+		}
+	}
+	return before, last, out.Flush()
+}
+
+// proved is a log value with the chain hash before it.
+type proved struct {
+	entry
+	prev Hash
+}
+
+// values copies out the first ones of some records, after it has proved them.
+func (j *Journal) values(seqs []uint64, proof *[]byte) (some []proved, err error) {
+	err = j.view(func(tx *bbolt.Tx) error {
+		size := 0
+		log := tx.Bucket(bucketLog)
+		for _, seq := range seqs {
+			if len(some) == compactChunk || size >= 4*chunkBytes {
+				return nil
+			}
+			value := log.Get(beSeq(seq))
+			if value == nil {
+				return j.Damaged("record %d is gone", seq)
+			}
+			prev, _ := before(tx, seq)
+			if err := j.prove(tx, mark{}, seq, value, proof); err != nil {
+				return err
+			}
+			size += len(value)
+			some = append(some, proved{entry{seq, append([]byte(nil), value...)}, prev.hash})
+		}
+		return nil
+	})
+	return some, err
+}
+
+func (j *Journal) appendExact(b []byte, e *proved) ([]byte, error) {
+	r, err := j.decode(e.seq, e.value, nil)
+	if err != nil {
+		return b, err
+	}
+	if b, err = appendLine(b, &r); err != nil {
+		return b, fmt.Errorf("export record %d: %w", e.seq, err)
+	}
+	b = append(b[:len(b)-len("}\n")], `,"prev":"`...)
+	b = hex.AppendEncode(b, e.prev[:])
+	b = append(b, `","hash":"`...)
+	b = hex.AppendEncode(b, e.value[:hashSize])
+	b = append(b, '"')
+	data := jsontext.Value(r.Data).Clone()
+	if data.Compact(jsontext.AllowDuplicateNames(true)) == nil && string(data) != string(r.Data) {
+		b = append(b, `,"exact":"`...)
+		b = base64.StdEncoding.AppendEncode(b, r.Data)
+		b = append(b, '"')
+	}
+	return append(b, '}', '\n'), nil
+}
+
+// Drop removes some records, in rising order and all there, in small transactions. It forgets what an index had of them.
+func (j *Journal) Drop(ctx context.Context, doomed []uint64) (done Compacted, err error) {
+	if done, err = j.Compact(ctx, Policy{KeepRecords: math.MaxInt, Drop: doomed}); err != nil {
+		return done, err
+	}
+	st, err := j.Stats()
+	if st.First > 0 {
+		j.index.forget(st.First - 1)
+	}
+	return done, err
+}

@@ -1,0 +1,86 @@
+package retain
+
+import (
+	"slices"
+	"time"
+
+	"tandem.internal/controller/internal/record"
+)
+
+// Header is what a plan has to know of a record.
+type Header struct {
+	Seq  uint64
+	At   time.Time
+	Type record.Type
+	Kind string // the record's own
+	Size int    // bytes that the journal has of it
+}
+
+// Amount is how much there is.
+type Amount struct {
+	Records int
+	Bytes   int64
+}
+
+// Plan says what goes. Each record is counted first, the oldest first; then it is asked whether each goes, in the same
+// order.
+type Plan struct {
+	rules Rules
+	now   time.Time // zero: the time is not known, and nothing goes for its age
+	shown time.Time // the newest time that records showed
+	young map[Kind]uint64
+	There map[Kind]*Amount // what is there, without what goes
+}
+
+// NewPlan begins one.
+func NewPlan(rules Rules, now time.Time) *Plan {
+	p := &Plan{rules: rules, now: now, young: map[Kind]uint64{}, There: map[Kind]*Amount{}}
+	for _, k := range slices.Concat(Kinds, []Kind{Always}) {
+		p.There[k] = &Amount{}
+	}
+	return p
+}
+
+// Count takes in the next record. A record counts as old as the records up to it show: one that was written while the
+// clock was behind is no older than those before it, and none makes others young that is from the future.
+func (p *Plan) Count(h Header) {
+	a := p.There[Of(h.Type, h.Kind)]
+	a.Records, a.Bytes = a.Records+1, a.Bytes+int64(h.Size)
+	if h.At.After(p.now) || !h.At.After(p.shown) {
+		return
+	}
+	p.shown = h.At
+	for kind, rule := range p.rules {
+		if p.young[kind] == 0 && rule.Age > 0 && p.now.Sub(p.shown) < rule.Age {
+			p.young[kind] = h.Seq
+		}
+	}
+}
+
+// Old reports whether a record is older than those of its kind that are kept.
+func (p *Plan) Old(kind Kind, seq uint64) bool {
+	young, has := p.young[kind]
+	return p.rules[kind].Age > 0 && !p.now.IsZero() && !p.shown.IsZero() && (!has || seq < young)
+}
+
+// Goes reports whether a record goes. Documents are asked about elsewhere: some of them are in use.
+func (p *Plan) Goes(h Header) bool {
+	kind := Of(h.Type, h.Kind)
+	if kind == Always || kind == Documents {
+		return false
+	}
+	a := p.There[kind]
+	goes := p.Old(kind, h.Seq) || p.rules[kind].Exceeded(*a)
+	if goes {
+		a.Records, a.Bytes = a.Records-1, a.Bytes-int64(h.Size)
+	}
+	return goes
+}
+
+// Rule is the one of a kind.
+func (p *Plan) Rule(kind Kind) Rule { return p.rules[kind] }
+
+// Exceeded reports whether there is more than the rule has kept, whatever its age.
+func (r Rule) Exceeded(a Amount) bool {
+	return r.Records > 0 && a.Records > r.Records || r.Bytes > 0 && a.Bytes > r.Bytes
+}
