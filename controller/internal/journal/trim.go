@@ -74,7 +74,7 @@ func (j *Journal) Gone() (n uint64, err error) {
 
 // ExportSome proves some records, in rising order, and writes them as JSON lines like those of Export, each with two
 // more members: prev and hash, the chain hashes before and of the record, hexadecimal. Where data is not byte by byte
-// what the record has, a member exact has that, base64. It returns the hash before the first and of the last one. w may
+// what the record has, or could be that of none, a member exact has that, base64. It returns the hash before the first and of the last one. w may
 // be nil: then they are only proved.
 func (j *Journal) ExportSome(ctx context.Context, w io.Writer, seqs []uint64) (before, last Hash, err error) {
 	out := bufio.NewWriterSize(io.Discard, 16)
@@ -154,7 +154,8 @@ func (j *Journal) appendExact(b []byte, e *proved) ([]byte, error) {
 	b = hex.AppendEncode(b, e.value[:hashSize])
 	b = append(b, '"')
 	data := jsontext.Value(r.Data).Clone()
-	if data.Compact(jsontext.AllowDuplicateNames(true)) == nil && string(data) != string(r.Data) {
+	if data.Compact(jsontext.AllowDuplicateNames(true)) == nil &&
+		(string(data) != string(r.Data) || string(data) == "null") {
 		b = append(b, `,"exact":"`...)
 		b = base64.StdEncoding.AppendEncode(b, r.Data)
 		b = append(b, '"')
