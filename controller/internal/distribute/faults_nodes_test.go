@@ -1,6 +1,7 @@
 package distribute
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"testing/synctest"
@@ -88,6 +89,7 @@ func (r *faulty) recover() {
 func (r *faulty) records(types ...record.Type) (all []record.Record) {
 	r.Helper()
 	err := r.core.journal.Load().Scan(journal.Filter{Types: types}, func(rec record.Record) error {
+		rec.Data = bytes.Clone(rec.Data)
 		all = append(all, rec)
 		return nil
 	})
