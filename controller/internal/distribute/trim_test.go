@@ -132,7 +132,7 @@ func TestTrimChangesNoState(t *testing.T) {
 			}
 		}
 		withFaults(t, tune, func(t *testing.T, r *faulty) {
-			version := 0
+			version, session := 0, uint64(0)
 			for range 6 {
 				for range chance.IntN(12) {
 					switch chance.IntN(5) {
@@ -160,7 +160,8 @@ func TestTrimChangesNoState(t *testing.T) {
 				}
 				r.sameState()
 				if chance.IntN(2) == 0 {
-					r.says("n9", uint64(time.Now().Unix()), 1)
+					session++
+					r.says("n9", session, 1)
 					r.crash()
 					r.sameState()
 				}

@@ -3,11 +3,15 @@ package journal
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.etcd.io/bbolt"
+
+	"tandem.internal/controller/internal/retain"
 )
 
 // The records of the benchmarks have 300 bytes of data, as a status report has.
@@ -165,5 +169,56 @@ func BenchmarkSeal(b *testing.B) {
 	for b.Loop() {
 		s.reset(records)
 		_, at = s.seal(at, &records[0])
+	}
+}
+
+// BenchmarkTrim has a million records go, 50,000 at a time, while others are appended, and tells how long one of these
+// waited at most.
+func BenchmarkTrim(b *testing.B) {
+	for b.Loop() {
+		b.StopTimer()
+		j := mustOpen(b, tempPath(b), Options{})
+		batch := Batch{Records: make([]Record, 50_000)}
+		for i := range batch.Records {
+			batch.Records[i] = benchRecord()
+		}
+		for range 20 {
+			batch.Checkpoint = &Checkpoint{Seq: j.Last() + uint64(len(batch.Records))}
+			mustAppend(b, j, batch)
+		}
+		var stop atomic.Bool
+		var wg sync.WaitGroup
+		var longest time.Duration
+		wg.Go(func() {
+			for !stop.Load() {
+				began := time.Now()
+				mustAppend(b, j, Batch{Records: []Record{benchRecord()}})
+				longest = max(longest, time.Since(began))
+			}
+		})
+		b.StartTimer()
+		var doomed []uint64
+		for range 2 { // counted, then asked about
+			doomed = doomed[:0]
+			if err := j.Headers(b.Context(), 1_000_000, func(h retain.Header) error {
+				doomed = append(doomed, h.Seq)
+				return nil
+			}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		for some := range slices.Chunk(doomed, 50_000) {
+			if _, _, err := j.ExportSome(b.Context(), nil, some); err != nil {
+				b.Fatal(err)
+			}
+			if _, err := j.Drop(b.Context(), some); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.StopTimer()
+		stop.Store(true)
+		wg.Wait()
+		b.ReportMetric(float64(longest.Milliseconds()), "ms-longest-append")
+		b.StartTimer()
 	}
 }

@@ -70,11 +70,12 @@ type Rule struct {
 // Rules has a rule for each kind.
 type Rules map[Kind]Rule
 
-// Default says what is kept unless an operator sets something else, as Parse reads it. The sizes come to 3 GiB.
+// Default says what is kept unless an operator sets something else, as Parse reads it. The sizes come to less than 2
+// GiB: pages of the file that have lost some of their records are filled to a quarter at least.
 func Default() map[string]string {
 	return map[string]string{
-		string(Reports): "90d/512MiB", string(Events): "400d/1GiB", string(Alerts): "800d/256MiB",
-		string(Issued): "400d/256MiB", string(Documents): "512MiB", string(Audit): "3650d/512MiB",
+		string(Reports): "90d/384MiB", string(Events): "400d/448MiB", string(Alerts): "800d/160MiB",
+		string(Issued): "400d/256MiB", string(Documents): "256MiB", string(Audit): "3650d/256MiB",
 	}
 }
 
