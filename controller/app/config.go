@@ -150,10 +150,8 @@ func (*Config) Help() map[string]string {
 		"artefact-keep": "an artefact that no document of a node has named for this long is removed; 0: none is, " +
 			"unless an operator does",
 		"artefact-rate": "bytes a second that nodes get of artefacts, all together; 0: no limit",
-		"keep": "what of each kind of journal records is kept at most, as KIND=LIMIT/LIMIT, with an age (400d, 36h), a " +
-			"size (512MiB) and a number of records as limits, or all; what is more goes, the oldest first. What is " +
-			"not named here has " + keepDefaults(),
-		"keep-records": "newest journal records that are kept whatever --keep says",
+		"keep":          keepHelp(),
+		"keep-records":  "newest journal records that are kept whatever --keep says",
 		"keep-export": "directory for what goes of the journal: it is written there before, and when that fails " +
 			"nothing goes (empty: it is not)",
 		"disk-low": "operators are told when the disk of --state-dir has fewer bytes left, and again at a quarter of " +

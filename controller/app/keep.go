@@ -10,6 +10,13 @@ import (
 	"tandem.internal/controller/internal/retain"
 )
 
+// keepHelp describes --keep.
+func keepHelp() string {
+	return "what of each kind of journal records is kept at most, as KIND=LIMIT/LIMIT, with an age (400d, 36h), a " +
+		"size (512MiB) and a number of records as limits, or all; what is more goes, the oldest first. What is not " +
+		"named here has " + keepDefaults()
+}
+
 // keepDefaults says what is kept unless it is set, as --keep has it.
 func keepDefaults() string {
 	all := retain.Default()

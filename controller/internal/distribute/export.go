@@ -83,7 +83,8 @@ func (e *exportFile) free() error {
 	}
 	taken := map[string]bool{}
 	for _, f := range files {
-		if taken[f.Name()] = true; strings.HasPrefix(f.Name(), "journal-") && strings.HasSuffix(f.Name(), exportEnd+partEnd) {
+		taken[f.Name()] = true
+		if strings.HasPrefix(f.Name(), "journal-") && strings.HasSuffix(f.Name(), exportEnd+partEnd) {
 			if err := durable.Unlink(filepath.Join(e.dir, f.Name()), e.around); err != nil {
 				return err
 			}

@@ -26,7 +26,8 @@ import (
 // keepFew has the journal keep as little as it may of what nodes say.
 func keepFew(c *Config) {
 	one := retain.Rule{Records: 1}
-	c.KeepRecords, c.Keep = 1, retain.Rules{retain.Reports: one, retain.Events: one, retain.Alerts: one, retain.Issued: one}
+	c.KeepRecords = 1
+	c.Keep = retain.Rules{retain.Reports: one, retain.Events: one, retain.Alerts: one, retain.Issued: one}
 }
 
 // says has a node come and go, so many times.
@@ -298,7 +299,8 @@ func TestExportDirectoryIsMissing(t *testing.T) {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, "journal-1-1-2"+exportEnd+partEnd), []byte("half"), 0o600); err != nil {
+		half := filepath.Join(dir, "journal-1-1-2"+exportEnd+partEnd)
+		if err := os.WriteFile(half, []byte("half"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		r.compacts()

@@ -16,7 +16,7 @@ func (p *Proof) String() string {
 	b.WriteString(": ")
 	if p.OK() {
 		b.WriteString("the chain is whole")
-		p.told(&b)
+		p.addTrims(&b)
 		return b.String()
 	}
 	b.WriteString(count(len(p.Problems), "problem", "problems"))
@@ -26,12 +26,12 @@ func (p *Proof) String() string {
 	if p.More {
 		b.WriteString("\n… and more")
 	}
-	p.told(&b)
+	p.addTrims(&b)
 	return b.String()
 }
 
-// told adds what was trimmed, the newest first.
-func (p *Proof) told(b *strings.Builder) {
+// addTrims adds what was trimmed, the newest first.
+func (p *Proof) addTrims(b *strings.Builder) {
 	for i := range p.Trims {
 		b.WriteString("\n" + p.Trims[len(p.Trims)-1-i].String())
 	}

@@ -74,8 +74,8 @@ func (j *Journal) Gone() (n uint64, err error) {
 
 // ExportSome proves some records, in rising order, and writes them as JSON lines like those of Export, each with two
 // more members: prev and hash, the chain hashes before and of the record, hexadecimal. Where data is not byte by byte
-// what the record has, or could be that of none, a member exact has that, base64. It returns the hash before the first and of the last one. w may
-// be nil: then they are only proved.
+// what the record has, or could be that of none, a member exact has that, base64. It returns the hash before the first
+// and of the last one. w may be nil: then they are only proved.
 func (j *Journal) ExportSome(ctx context.Context, w io.Writer, seqs []uint64) (before, last Hash, err error) {
 	out := bufio.NewWriterSize(io.Discard, 16)
 	if w != nil {
@@ -163,7 +163,7 @@ func (j *Journal) appendExact(b []byte, e *proved) ([]byte, error) {
 	return append(b, '}', '\n'), nil
 }
 
-// Drop removes some records, in rising order and all there, in small transactions. It forgets what an index had of them.
+// Drop removes some records, in rising order and all there, in small transactions. The index forgets them.
 func (j *Journal) Drop(ctx context.Context, doomed []uint64) (done Compacted, err error) {
 	if done, err = j.Compact(ctx, Policy{KeepRecords: math.MaxInt, Drop: doomed}); err != nil {
 		return done, err

@@ -109,7 +109,7 @@ func TestExportOfWhatGoesIsProved(t *testing.T) {
 }
 
 // Headers tells of every record what the journal has, and ends when it is told.
-func TestHeaders(t *testing.T) {
+func TestHeadersOfRecords(t *testing.T) {
 	j := mustOpen(t, tempPath(t), Options{})
 	want := recs(0, chunkVisits+100)
 	mustAppend(t, j, Batch{Records: want})
@@ -144,7 +144,8 @@ func trimmedRecord(t *testing.T, j *Journal, doomed []uint64, tamper func(*recor
 		t.Fatal(err)
 	}
 	d := record.TrimmedData{First: doomed[0], Last: doomed[len(doomed)-1], Count: len(doomed),
-		Kinds: map[string]int{"reports": len(doomed)}, Oldest: testTime, Newest: testTime, Gone: gone + uint64(len(doomed)),
+		Kinds: map[string]int{"reports": len(doomed)}, Oldest: testTime, Newest: testTime,
+		Gone:   gone + uint64(len(doomed)),
 		Before: hex.EncodeToString(before[:]), After: hex.EncodeToString(last[:])}
 	if tamper != nil {
 		tamper(&d)
@@ -205,9 +206,9 @@ func TestVerifyOfManyTrims(t *testing.T) {
 		}
 	}
 	p := mustVerify(t, j)
+	newest := fmt.Sprintf("the chain is whole\ntrimmed at 2026-11-20T10:00:00Z (record %d)", 30+maxTrims+3)
 	if text := p.String(); !p.OK() || p.Trimmed != maxTrims+3 || len(p.Trims) != maxTrims ||
-		!strings.HasSuffix(text, "\n… and 3 trims before") ||
-		!strings.Contains(text, fmt.Sprintf("the chain is whole\ntrimmed at 2026-11-20T10:00:00Z (record %d)", 30+maxTrims+3)) {
+		!strings.HasSuffix(text, "\n… and 3 trims before") || !strings.Contains(text, newest) {
 		t.Error(text)
 	}
 	mustAppend(t, j, Batch{Records: []Record{{At: testTime, Type: record.Trimmed, Data: []byte("{")}}})

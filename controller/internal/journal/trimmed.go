@@ -43,7 +43,8 @@ func (v *verifier) trims() error {
 	}
 	t := v.proof.Trims[len(v.proof.Trims)-1]
 	if gone := v.proof.Compacted; gone > t.Gone {
-		v.found(GapsWrong, 0, 0, "%d records are gone, and the newest trim, record %d, accounts for %d", gone, t.Seq, t.Gone)
+		v.found(GapsWrong, 0, 0, "%d records are gone, and the newest trim, record %d, accounts for %d", gone, t.Seq,
+			t.Gone)
 	}
 	for _, g := range v.gone {
 		switch {
@@ -52,7 +53,8 @@ func (v *verifier) trims() error {
 				g.to.seq, t.Seq)
 			return nil
 		case g.to.seq == t.Last && hex.EncodeToString(g.to.hash[:]) != t.After:
-			v.found(GapsWrong, 0, 0, "record %d that is gone is not the one that the trim of record %d has", t.Last, t.Seq)
+			v.found(GapsWrong, 0, 0, "record %d that is gone is not the one that the trim of record %d has", t.Last,
+				t.Seq)
 		}
 	}
 	return nil

@@ -24,7 +24,8 @@ func TestParse(t *testing.T) {
 	part := "is none of an age (400d or 36h), a size (512MiB; KiB, GiB), a number of records, and all"
 	for text, want := range map[string]string{
 		"": `"" ` + part, "0": `"0" ` + part, "-1": `"-1" ` + part, "+1": `"+1" ` + part, "1 d": `"1 d" ` + part,
-		"5dd": `"5dd" ` + part, "1MB": `"1MB" ` + part, "d": `"d" ` + part, "1d/": `"" ` + part, "all/1d": `"all" ` + part,
+		"5dd": `"5dd" ` + part, "1MB": `"1MB" ` + part, "d": `"d" ` + part,
+		"1d/": `"" ` + part, "all/1d": `"all" ` + part,
 		"1d/2h":                           `"2h" is the second limit of its sort`,
 		"1/2":                             `"2" is the second limit of its sort`,
 		"99999999999GiB":                  `"99999999999GiB" is too much; all keeps everything`,
@@ -65,8 +66,8 @@ func TestKinds(t *testing.T) {
 			always = append(always, typ)
 		}
 	}
-	if want := []record.Type{record.Keys, record.Settings, record.CA, record.Root, record.Trimmed}; !slices.Equal(always,
-		want) {
+	want := []record.Type{record.Keys, record.Settings, record.CA, record.Root, record.Trimmed}
+	if !slices.Equal(always, want) {
 		t.Errorf("%v", always)
 	}
 	if Of(record.Settings, "desired") != Documents || Of(record.Event, "alert") != Alerts {
