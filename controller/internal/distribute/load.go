@@ -158,7 +158,12 @@ func (c *Core) maintainOnce(ctx context.Context) error {
 		}
 		return err
 	}
-	return c.compact(ctx)
+	if err := c.compact(ctx); err != nil {
+		return err
+	}
+	size, err = inUse(c.journal.Load())
+	c.trimmed = trimmed{c.cfg.Now(), size}
+	return err
 }
 
 // noticeBroken lets the loop open the journal again if a write beside the loop has broken it, so
@@ -207,11 +212,6 @@ func (c *Core) compact(ctx context.Context) error {
 		c.cfg.Log.Info("documents that nothing refers to are gone", zap.Int("bodies", done.Bodies),
 			zap.Int64("bytes", done.Bytes))
 	}
-	if err != nil {
-		return err
-	}
-	size, err := inUse(j)
-	c.trimmed = trimmed{c.cfg.Now(), size}
 	return err
 }
 

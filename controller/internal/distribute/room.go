@@ -51,7 +51,8 @@ func (c *Core) lookAtRoom() {
 	now := room{level: c.roomLevel(left, was.level)}
 	if now.level > 0 {
 		now.text = fmt.Sprintf("the disk of the journal has %s left (--disk-low %s): make room, or keep less "+
-			"(--keep); once it is full nothing more is accepted", term.Size(uint64(left)), term.Size(uint64(c.cfg.DiskLow)))
+			"(--keep); once it is full nothing more is accepted", term.Size(uint64(left)),
+			term.Size(uint64(c.cfg.DiskLow)))
 	}
 	c.room.Store(&now)
 	switch {

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -72,10 +73,10 @@ func (j *Journal) Gone() (n uint64, err error) {
 	return n, err
 }
 
-// ExportSome proves some records, in rising order, and writes them as JSON lines like those of Export, each with two
-// more members: prev and hash, the chain hashes before and of the record, hexadecimal. Where data is not byte by byte
-// what the record has, or could be that of none, a member exact has that, base64. It returns the hash before the first
-// and of the last one. w may be nil: then they are only proved.
+// ExportSome proves some records, in rising order, and writes them as JSON lines like those of Export, with two more
+// members: prev and hash, the chain hashes before and of the record, hexadecimal. Where data is not byte by byte what
+// the record has, or could be that of none, exact has that, base64; of what was accepted, document has the document.
+// It returns the hash before the first and of the last one. w may be nil: then they are only proved.
 func (j *Journal) ExportSome(ctx context.Context, w io.Writer, seqs []uint64) (before, last Hash, err error) {
 	out := bufio.NewWriterSize(io.Discard, 16)
 	if w != nil {
@@ -153,6 +154,9 @@ func (j *Journal) appendExact(b []byte, e *proved) ([]byte, error) {
 	b = append(b, `","hash":"`...)
 	b = hex.AppendEncode(b, e.value[:hashSize])
 	b = append(b, '"')
+	if b, err = j.appendDocument(b, &r); err != nil {
+		return b, err
+	}
 	data := jsontext.Value(r.Data).Clone()
 	if data.Compact(jsontext.AllowDuplicateNames(true)) == nil &&
 		(string(data) != string(r.Data) || string(data) == "null") {
@@ -161,6 +165,24 @@ func (j *Journal) appendExact(b []byte, e *proved) ([]byte, error) {
 		b = append(b, '"')
 	}
 	return append(b, '}', '\n'), nil
+}
+
+// appendDocument adds the document of an accepted submission, if the journal has it: it goes with the record.
+func (j *Journal) appendDocument(b []byte, r *Record) ([]byte, error) {
+	hash, has := r.Body()
+	if !has {
+		return b, nil
+	}
+	body, has, err := j.Body(hash)
+	if errors.Is(err, ErrDamaged) || err == nil && !has { // that is told of elsewhere
+		return b, nil
+	}
+	if err != nil {
+		return b, err
+	}
+	b = append(b, `,"document":"`...)
+	b = base64.StdEncoding.AppendEncode(b, body)
+	return append(b, '"'), nil
 }
 
 // Drop removes some records, in rising order and all there, in small transactions. The index forgets them.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -22,7 +23,7 @@ type exported struct {
 	At                    time.Time
 	Type, Node, Who, Kind string
 	Data                  json.RawMessage
-	Raw, Exact            []byte
+	Raw, Exact, Document  []byte
 	Prev, Hash            string
 }
 
@@ -52,12 +53,16 @@ func TestExportOfWhatGoesIsProved(t *testing.T) {
 	for i, data := range []string{"", "not json", "{\"a\": 1 }", "[1]", "null"} {
 		b.Records[i*3].Data = []byte(data)
 	}
+	b.Bodies = [][]byte{[]byte("the document")}
+	accepted := &b.Records[2999]
+	accepted.Type, accepted.Data = Accepted, fmt.Appendf(nil, `{"hash":"sha256:%x"}`, sha256.Sum256(b.Bodies[0]))
 	b.Checkpoint = &Checkpoint{Seq: 3000}
 	mustAppend(t, j, b)
 	var doomed []uint64
-	for seq := uint64(1); seq <= 3000; seq += 1 + seq%3%2 {
+	for seq := uint64(1); seq < 3000; seq += 1 + seq%3%2 {
 		doomed = append(doomed, seq)
 	}
+	doomed = append(doomed, 3000)
 	var out bytes.Buffer
 	before, last, err := j.ExportSome(t.Context(), &out, doomed)
 	if err != nil {
@@ -86,11 +91,18 @@ func TestExportOfWhatGoesIsProved(t *testing.T) {
 			prev = e.Prev
 		}
 	}
+	if string(e.Document) != "the document" {
+		t.Errorf("the document is %q", e.Document)
+	}
 	if n != len(doomed) || prev != hex.EncodeToString(before[:]) || e.Hash != hex.EncodeToString(last[:]) {
 		t.Errorf("%d lines of %d, from %s to %s", n, len(doomed), prev, e.Hash)
 	}
 	if done, err := j.Drop(t.Context(), doomed); err != nil || done.Records != len(doomed) {
 		t.Fatal(done, err)
+	}
+	var left []uint64
+	for _, r := range all(t, j) {
+		left = append(left, r.Seq)
 	}
 	if gone, err := j.Gone(); err != nil || gone != uint64(len(doomed)) {
 		t.Error(gone, err)
@@ -98,12 +110,12 @@ func TestExportOfWhatGoesIsProved(t *testing.T) {
 	if _, _, err := j.ExportSome(t.Context(), &out, doomed[:1]); !errors.Is(err, ErrDamaged) {
 		t.Errorf("a record that is gone: %v", err)
 	}
-	if _, _, err := j.ExportSome(t.Context(), &brokenWriter{}, []uint64{3000}); err == nil {
+	if _, _, err := j.ExportSome(t.Context(), &brokenWriter{}, []uint64{left[0]}); err == nil {
 		t.Error("a writer that fails")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := j.ExportSome(ctx, nil, []uint64{3000}); !errors.Is(err, context.Canceled) {
+	if _, _, err := j.ExportSome(ctx, nil, []uint64{2}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
