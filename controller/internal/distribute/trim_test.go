@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -381,9 +382,16 @@ func TestOldDocumentsGo(t *testing.T) {
 
 // Operators are told before the disk is full, once for each level, and not any more when there is room again.
 func TestLittleRoom(t *testing.T) {
-	left, broken := int64(2000), error(nil)
+	var left atomic.Int64 // below 0: that cannot be told
+	left.Store(2000)
 	tune := func(c *Config) {
-		c.DiskLow, c.Room = 1000, func() (int64, error) { return left, broken }
+		c.DiskLow, c.Room = 1000, func() (int64, error) {
+			n := left.Load()
+			if n < 0 {
+				return 0, errDisk
+			}
+			return n, nil
+		}
 	}
 	withFaults(t, tune, func(t *testing.T, r *faulty) {
 		for i, c := range []struct {
@@ -395,7 +403,7 @@ func TestLittleRoom(t *testing.T) {
 			{1100, 1, "left"}, {900, 1, "left"}, {249, 2, "249 B left"}, {270, 2, "270 B left"}, {240, 2, "left"},
 			{900, 2, "left"}, {1200, 2, ""}, {999, 3, "left"}, {100, 4, "left"}, {2000, 4, ""},
 		} {
-			left = c.left
+			left.Store(c.left)
 			time.Sleep(lookEvery)
 			synctest.Wait()
 			told := 0
@@ -408,7 +416,7 @@ func TestLittleRoom(t *testing.T) {
 				t.Errorf("step %d, %d bytes: told %d times, not %d: %s", i, c.left, told, c.told, text)
 			}
 		}
-		broken = errDisk
+		left.Store(-1)
 		time.Sleep(lookEvery)
 		synctest.Wait()
 		if text := r.trouble(); !strings.Contains(text, "cannot be told: "+errDisk.Error()) {
