@@ -44,7 +44,8 @@
 //     transaction; it makes the file grow while it runs but holds nobody up until the file
 //     outgrows Options.MapSize.
 //
-// What it must not do: understand the records' data, decide anything, publish anything, or run
+// What it must not do: understand the records' data (but the hash of a document that was accepted, and what is said of
+// records that went, for Verify and exports), decide anything, publish anything, or run
 // a caller's function inside a transaction.
 //
 // Questions for few records of many pass over blocks of records that an index in memory says cannot have them. It is
