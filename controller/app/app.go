@@ -9,7 +9,6 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -29,7 +28,6 @@ import (
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/settings"
 	"tandem.internal/shared/topic"
-	"tandem.internal/shared/wire"
 )
 
 // Deps are what a test or another program gives the controller instead of the real world. The zero
@@ -378,24 +376,4 @@ func (a *App) brokerEvent(ev server.Event) {
 	if node, topic, err := misconduct(ev); err != nil {
 		a.core.Misbehaved(node, topic, err)
 	}
-}
-
-// misconducts are the events of the broker that are journaled.
-var misconducts = map[server.EventKind]wire.Code{
-	server.DeniedPublish: wire.CodeNotAllowed, server.DeniedSubscribe: wire.CodeNotAllowed,
-	server.TooLarge: wire.CodeTooLarge, server.Fight: wire.CodeUnavailable, server.Stalled: wire.CodeUnavailable,
-	server.IntakeFailed: wire.CodeUnavailable, server.Dropped: wire.CodeUnavailable,
-}
-
-// misconduct says who did it, where, and what; nil: it is none.
-func misconduct(ev server.Event) (node, topic string, err *wire.Error) {
-	code, is := misconducts[ev.Kind]
-	if !is {
-		return "", "", nil
-	}
-	what := string(ev.Kind) + " at the broker"
-	if ev.Detail != "" {
-		what += ": " + ev.Detail
-	}
-	return strings.TrimPrefix(ev.ClientID, "node/"), ev.Topic, wire.New(code, "", what)
 }

@@ -166,7 +166,8 @@ func TestBackupFiles(t *testing.T) {
 
 // TestRestoreWarnsOfTheClock: who restores where the clock stands before the backup is told.
 func TestRestoreWarnsOfTheClock(t *testing.T) {
-	if text := restored("d", backup.Proof{Behind: true}); !strings.Contains(text, "warning: the clock of this machine") {
+	text := restored("d", backup.Proof{Behind: true})
+	if !strings.Contains(text, "warning: the clock of this machine") {
 		t.Error(text)
 	}
 	if text := restored("d", backup.Proof{}); strings.Contains(text, "warning") {

@@ -57,8 +57,8 @@ func TestTakeOver(t *testing.T) {
 func TestTakeOverOnce(t *testing.T) {
 	old, lost := day.Add(-time.Hour), day.Add(-time.Minute) // when the thief and the replacement got theirs
 	thief := func(at time.Time) TakeOver {
-		return TakeOver{Subject: "node/n1", Serial: "a2", Key: "k2", NotBefore: at, Expires: day.Add(time.Hour), CA: "ca",
-			Restored: 2}
+		return TakeOver{Subject: "node/n1", Serial: "a2", Key: "k2", NotBefore: at, Expires: day.Add(time.Hour),
+			CA: "ca", Restored: 2}
 	}
 	replacement := thief(lost)
 	replacement.Serial, replacement.Key = "c1", "k3"

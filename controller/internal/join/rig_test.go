@@ -52,7 +52,7 @@ func (c *core) Enrolment(_ context.Context, ev enrol.Event) error {
 	d := c.state.Decide(c.now, ev)
 	if d.Record != nil {
 		c.seen = append(c.seen, d.Record)
-		c.state.Apply(c.now, "", d.Record)
+		c.state.Apply(uint64(len(c.seen)), c.now, "", d.Record)
 	}
 	if d.Err != nil {
 		return d.Err

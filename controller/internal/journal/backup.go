@@ -16,9 +16,9 @@ import (
 )
 
 // Snapshot is a consistent copy of a journal, which is read while records go on being appended. Whoever opens the copy
-// for writing gets a higher epoch, because the original may have used the following sequence numbers meanwhile. While it is
-// open the file does not reuse pages, and neither Close nor growth beyond Options.MapSize goes on: who reads it slowly is
-// to be ended. One goroutine uses it, and closes it.
+// for writing gets a higher epoch, because the original may have used the following sequence numbers meanwhile. While
+// it is open the file does not reuse pages, and neither Close nor growth beyond Options.MapSize goes on: who reads it
+// slowly is to be ended. One goroutine uses it, and closes it.
 type Snapshot struct {
 	Epoch uint64
 	Seq   uint64 // of the newest record, 0 for an empty journal

@@ -60,8 +60,8 @@ func (w *wanted) makeRoom(now time.Time) error {
 		case free >= needed:
 			return nil
 		case w.keep == 0 || len(all) <= max(1, w.keep-1):
-			return command.Refuse(command.ExitRefused, wire.CodeStorage, "%s has %s left, and a backup "+
-				"needs about %s, with a reserve for the journal: free some, keep fewer backups, or write them elsewhere",
+			return command.Refuse(command.ExitRefused, wire.CodeStorage, "%s has %s left, and a backup needs about "+
+				"%s, with a reserve for the journal: free some, keep fewer backups, or write them elsewhere",
 				w.dir, term.Size(uint64(free)), term.Size(uint64(needed)))
 		}
 		path := filepath.Join(w.dir, all[0])

@@ -50,7 +50,8 @@ func TestMakeRoom(t *testing.T) {
 				return reserve + int64((c.have-len(all)+c.room)*size), err
 			}}
 			err := w.makeRoom(now)
-			if refused := err != nil && strings.Contains(err.Error(), "left, and a backup needs"); refused != c.refused {
+			refused := err != nil && strings.Contains(err.Error(), "left, and a backup needs")
+			if refused != c.refused {
 				t.Errorf("%v", err)
 			}
 			all, err := matching(dir, named)
