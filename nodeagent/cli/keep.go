@@ -53,7 +53,6 @@ as tandem-keeper.service does. With --quit, the one that runs is ended, with eve
 
 Example:
   tandem-node keep --dir /var/lib/tandem-node/keeper --quit
-  tandem-node keep --dir /var/lib/tandem-node/keeper --user tandem-node --users 70000-74095
 `
 }
 

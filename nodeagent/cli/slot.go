@@ -105,21 +105,19 @@ func (*rollbackConfig) Help() map[string]string {
 const slotUsage = `Usage: tandem-node slot stage FILE [--version V] [--hash H] [--signature FILE] [--force]
        tandem-node slot try [SLOT] [--tries N] [--force]
        tandem-node slot status [--json]
-       tandem-node slot approve
-       tandem-node slot commit
+       tandem-node slot approve|commit
        tandem-node slot rollback [--why TEXT]
        tandem-node slot clear [--version V]
        tandem-node slot adopt|upgrade
-       tandem-node slot stage|try|approve|commit|rollback|clear --component NAME ...
+       tandem-node slot stage|try|approve|commit|rollback|clear --component os ...
 
 Works on the A/B slots of this node, also while the agent runs. stage writes a binary to the free slot,
-verifies it and lets it say its version. try lets the next start of the agent be a trial
-of it: unless it is committed, the good slot runs again after the tries are used up. approve allows the
-agent to commit it once it has proven itself, also where no controller can be heard and none could be
-before. commit keeps the slot on trial now, rollback leaves it; without a trial, rollback goes back to
-the slot before. An agent that runs sees that within a minute, and restarts itself for a trial and after
-its rollback; systemctl restart tandem-node does so at once. Run it as the user of the agent,
-or as root, which acts as the owner of the state directory.
+verifies it and lets it say its version. try lets the next start of the agent be a trial of it: unless it
+is committed, the good slot runs again after the tries. approve lets the agent commit it once it has
+proven itself, also where no controller was ever heard. commit keeps the slot on trial now, rollback
+leaves it; without a trial, rollback goes back to the slot before. An agent that runs sees that within a
+minute, and restarts itself for a trial and after its rollback; systemctl restart tandem-node does so at
+once. Run it as the user of the agent, or as root, which acts as the owner of the state directory.
 
 What has failed on trial is in quarantine: it is staged and tried again with --force only, until it or a
 newer version is committed. clear forgets what has failed; status lists it.
@@ -135,7 +133,6 @@ it sees within seconds what is wanted; status tells what became of it.
 
 Example:
   tandem-node slot stage ./tandem-node --version 1.4.0 && tandem-node slot try && systemctl restart tandem-node
-  tandem-node slot stage ./os-7.raucb --component os --version 7 && tandem-node slot try --component os
 `
 
 var slotVerbs = []string{"stage", "try", "status", "approve", "commit", "rollback", "clear", "adopt", "upgrade"}
