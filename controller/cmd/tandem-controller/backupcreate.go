@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"filippo.io/age"
-	"golang.org/x/term"
 
 	"tandem.internal/controller/app"
 	"tandem.internal/controller/internal/backup"
+	"tandem.internal/controller/internal/term"
 	"tandem.internal/shared/durable"
 )
 
@@ -141,25 +141,17 @@ func (t *terminal) passphrase(file string, twice bool) (string, error) {
 		}
 		return line, err
 	}
-	if t.in == nil || !term.IsTerminal(int(t.in.Fd())) {
+	if !term.IsTerminal(t.in) {
 		return "", usageError{errors.New("the key or the passphrase of the backup is needed; --help shows the flags")}
 	}
-	ask := func(what string) (string, error) {
-		if _, err := fmt.Fprint(t.out, what+": "); err != nil {
-			return "", err
-		}
-		line, err := term.ReadPassword(int(t.in.Fd()))
-		_, _ = fmt.Fprintln(t.out) // it only moves the cursor
-		return string(line), err
-	}
-	first, err := ask("Passphrase of the backup")
+	first, err := term.AskSecret(t.in, t.out, "Passphrase of the backup")
 	if err == nil && first == "" {
 		err = usageError{errors.New("an empty passphrase protects nothing")}
 	}
 	if err != nil || !twice {
 		return first, err
 	}
-	if again, err := ask("Once more"); err != nil || again != first {
+	if again, err := term.AskSecret(t.in, t.out, "Once more"); err != nil || again != first {
 		return "", errors.Join(err, usageError{errors.New("the two passphrases differ")})
 	}
 	return first, nil

@@ -6,7 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
+
+	"tandem.internal/controller/internal/term"
 )
 
 // Password says where a password or a passphrase comes from. Zero but for the words is the terminal.
@@ -47,23 +48,15 @@ func (p *Password) Get(a *App, twice bool) (string, error) {
 		}
 		return line, nil
 	}
-	in, ok := a.In.(*os.File)
-	if !ok || !term.IsTerminal(int(in.Fd())) {
+	in, _ := a.In.(*os.File)
+	if !term.IsTerminal(in) {
 		return "", Usage("the %s's %s is needed: --%s FILE, or - for standard input", p.Of, p.Word, p.flag())
 	}
-	ask := func(what string) (string, error) {
-		if _, err := fmt.Fprint(a.Err, what+": "); err != nil {
-			return "", err
-		}
-		line, err := term.ReadPassword(int(in.Fd()))
-		_, _ = fmt.Fprintln(a.Err) // it only moves the cursor
-		return string(line), err
-	}
-	first, err := ask(strings.ToUpper(p.Word[:1]) + p.Word[1:] + " of the " + p.Of)
+	first, err := term.AskSecret(in, a.Err, strings.ToUpper(p.Word[:1])+p.Word[1:]+" of the "+p.Of)
 	if err != nil || !twice {
 		return first, err
 	}
-	second, err := ask("Once more")
+	second, err := term.AskSecret(in, a.Err, "Once more")
 	switch {
 	case err != nil:
 		return "", err
