@@ -229,12 +229,12 @@ func (j *Journal) Stats() (Stats, error) {
 		if h, ok := parseCheckpointHead(tx.Bucket(bucketCheckpoint).Get(keyHead)); ok {
 			s.Checkpoint = h.seq
 		}
+		if !j.readOnly { // here, since Info looks at the mapped file, which Close takes away after the last transaction
+			st := j.db.Stats()
+			s.Free = int64(st.FreePageN+st.PendingPageN) * int64(j.db.Info().PageSize)
+		}
 		return nil
 	})
-	if !j.readOnly {
-		st := j.db.Stats()
-		s.Free = int64(st.FreePageN+st.PendingPageN) * int64(j.db.Info().PageSize)
-	}
 	return s, err
 }
 
