@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"tandem.internal/controller/internal/artefact/store"
+	"tandem.internal/controller/internal/backup"
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/revoked"
@@ -91,6 +92,7 @@ type Core struct {
 
 	admitted   admissions
 	revoked    *revoked.List                    // used by the loop alone; nil: there is none
+	restored   *backup.Origin                   // the loop's own: adopt's justRestored
 	authority  *Authority                       // set before Run; nil: none
 	cas        atomic.Pointer[jointoken.CAList] // as nodes are told it; changed by the loop, read by all
 	root       atomic.Pointer[[]byte]           // the chain that a root key has signed, as DoorRoot returns it
@@ -133,6 +135,9 @@ func New(cfg Config) (*Core, error) {
 	}
 	if err := c.load(); err != nil {
 		return nil, err
+	}
+	if err := c.staysOlder(); err != nil {
+		return nil, errors.Join(err, c.Close())
 	}
 	if err := c.beginClock(); err != nil {
 		return nil, errors.Join(err, c.Close())
@@ -225,7 +230,7 @@ func (c *Core) loop(ctx context.Context) {
 // open is the beginning of a life: the first record, and a look at the readable copy. After a
 // failure of the journal it is also the proof that it takes records again.
 func (c *Core) open(recovered bool) {
-	older, o := c.older(), c.justRestored() // clockWentBack may write to the journal
+	older, o := c.older(), c.restored
 	c.clockWentBack()
 	c.step(fleet.Opened{Version: c.cfg.Version, Recovered: recovered})
 	var named []string

@@ -43,9 +43,13 @@ func (c *Core) adopt() error {
 	}
 	c.pickCAs()
 	c.admitted.reset(c.fleet.Admissions())
+	var err error
+	if c.restored, err = c.justRestored(); err != nil {
+		return err
+	}
 	var named []string
-	if o := c.justRestored(); o != nil {
-		named = o.Revoked
+	if c.restored != nil {
+		named = c.restored.Revoked
 	}
 	for _, subject := range c.revived(c.older(), named) { // until the record of that is written
 		c.admitted.set(fleet.Admission{Subject: subject, Revoked: true})

@@ -9,6 +9,7 @@ import (
 	"tandem.internal/controller/internal/backup"
 	"tandem.internal/controller/internal/enrol"
 	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/revoked"
 )
@@ -70,12 +71,37 @@ func (c *Core) older() bool {
 	return c.revoked != nil && c.journal.Load().Last() < c.revoked.Newest()
 }
 
-// justRestored returns what the unit was restored from, if its journal has no record since; else nil.
-func (c *Core) justRestored() *backup.Origin {
-	if o := c.cfg.Origin; o != nil && c.older() && c.journal.Load().Last() == o.Seq {
-		return o
+// staysOlder keeps an older journal one until the records of this start are durable, and so is who does not count any
+// more: a start may write others before, which would hide it after a crash.
+func (c *Core) staysOlder() error {
+	if !c.older() {
+		return nil
 	}
-	return nil
+	return c.revoked.Older()
+}
+
+// justRestored returns what the unit was restored from, if the journal has not begun since; else nil.
+func (c *Core) justRestored() (*backup.Origin, error) {
+	o := c.cfg.Origin
+	if o == nil || !c.older() || c.journal.Load().Last() < o.Seq {
+		return nil, nil
+	}
+	f := journal.Filter{From: o.Seq + 1, Types: []record.Type{record.Opened}}
+	err := c.journal.Load().Scan(f, func(r record.Record) error {
+		if !begins(r) {
+			return nil
+		}
+		o = nil
+		return journal.ErrStop
+	})
+	return o, err
+}
+
+// begins reports whether a record is the first of a start, and not a raised epoch, which may come before it.
+func begins(r record.Record) bool {
+	d, err := record.Decode(r.Type, r.Data)
+	opened, is := d.(record.OpenedData)
+	return err == nil && is && !opened.Online
 }
 
 // noteRevoked keeps what has just become durable of revocations beside the journal, before anybody is told of it.
@@ -89,7 +115,9 @@ func (c *Core) noteRevoked(records []record.Record) {
 		case record.Revoked:
 			c.keepRevoked(c.fleet.Revocations())
 		case record.Opened:
-			reached = r.Seq
+			if !c.older() || begins(r) {
+				reached = r.Seq
+			}
 		case record.Joined:
 			reached = r.Seq
 			if d, err := record.Decode(r.Type, r.Data); err == nil {

@@ -14,6 +14,7 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -109,6 +110,10 @@ func (l *List) All() map[string]time.Time { return maps.Clone(l.all) }
 
 // Newest is the number of a record that the journal has had; 0: none is known. A journal without it is an older one.
 func (l *List) Newest() uint64 { return l.newest }
+
+// Older has the journal count as an older one, whatever records it gets, until Reached. It returns when that is on the
+// disk; after an error the list is as before.
+func (l *List) Older() error { return l.write(l.all, math.MaxUint64) }
 
 // Note adds who was revoked, and returns when that is on the disk. What is known already, or older, costs nothing.
 // After an error the list is as before.
