@@ -158,7 +158,7 @@ func (a *App) coreConfig(deps Deps, journalPath string, keys *keyring, external 
 		Rebalance: a.cfg.Rebalance, Jitter: a.cfg.ReportJitter, StopMaintenance: a.cfg.StopMaintenance,
 		Artefacts: a.cfg.artefactStore(),
 		Revoked:   filepath.Join(a.cfg.StateDir, revoked.FileName),
-		Backup:    a.cfg.backup, BackupTo: a.cfg.BackupTo, Origin: a.origin,
+		Backup:    a.cfg.backup, BackupTo: a.cfg.BackupTo, BackupEvery: a.cfg.BackupEvery, Origin: a.origin,
 		Broker: view.Broker{Embedded: !external, Address: a.cfg.Broker},
 		Open: func() (*journal.Journal, error) {
 			opt := journal.Options{Now: deps.Now, Log: deps.Log, NewEpoch: newEpoch, Faults: deps.JournalFaults}

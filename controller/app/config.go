@@ -65,7 +65,8 @@ type Config struct {
 
 	StopMaintenance time.Duration `name:"stop-maintenance" default:"0s"`
 
-	BackupTo []string `name:"backup-to"`
+	BackupTo    []string      `name:"backup-to"`
+	BackupEvery time.Duration `name:"backup-every" default:"24h"`
 
 	ArtefactQuota uint64        `name:"artefact-quota" default:"4294967296"`
 	ArtefactFree  uint64        `name:"artefact-keep-free" default:"268435456"`
@@ -144,6 +145,7 @@ func (*Config) Help() map[string]string {
 			"long, at most 24h: they do not reboot or roll back for want of contact meanwhile",
 		"backup-to": "public keys of age, age1…, for whom backups of the unit are encrypted (tandem backup create) " +
 			"if none is named, and always if the backup is asked for over the network",
+		"backup-every": "how often --backup-to wants one; the unit status tells when three are missing; 0: never",
 		"artefact-quota": "bytes of all artefacts, those included that are being uploaded; 0: there is no store of " +
 			"artefacts",
 		"artefact-keep-free": "bytes that artefacts leave free on the disk",
@@ -283,7 +285,7 @@ func (c *Config) times() error {
 		value, most time.Duration
 	}{
 		{"check-timeout", c.CheckTimeout, time.Hour}, {"report-grace", c.ReportGrace, 24 * time.Hour},
-		{"report-jitter", c.ReportJitter, 24 * time.Hour},
+		{"report-jitter", c.ReportJitter, 24 * time.Hour}, {"backup-every", c.BackupEvery, 365 * 24 * time.Hour},
 	} {
 		if t.value < 0 || t.value > t.most {
 			return fmt.Errorf("--%s: from 0 to %v, not %v", t.name, t.most, t.value)

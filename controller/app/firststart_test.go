@@ -63,8 +63,8 @@ func (s *firstStart) must(err error) {
 
 // joining is what a node does that has a token.
 func joining(a *App, node, token string) enrol.Join {
-	return enrol.Join{Subject: "node/" + node, Hash: token, Key: "key " + node, Serial: "1a", CA: a.trust.ca.Fingerprint().String(),
-		Expires: a.clock.Now().Add(time.Hour), From: "10.0.0.9"}
+	return enrol.Join{Subject: "node/" + node, Hash: token, Key: "key " + node, Serial: "1a",
+		CA: a.trust.ca.Fingerprint().String(), Expires: a.clock.Now().Add(time.Hour), From: "10.0.0.9"}
 }
 
 // copyOf copies a state directory as it is on the disk.

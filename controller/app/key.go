@@ -143,13 +143,25 @@ func (r *keyring) Forget(kid string) error {
 
 // readKey reads one key; the error is fs.ErrNotExist if there is no such file. It is proved by its public half, which
 // is in the file as well: of 32 random bytes nothing else shows that one is not what was written.
-func readKey(path string) (_ ed25519.PrivateKey, proved bool, err error) {
-	fail := func(format string, args ...any) (ed25519.PrivateKey, bool, error) {
-		return nil, false, fmt.Errorf("signing key: %s "+format, append([]any{path}, args...)...)
-	}
+func readKey(path string) (key ed25519.PrivateKey, proved bool, err error) {
 	data, err := os.ReadFile(path)
+	if err == nil {
+		key, proved, err = parseKey(path, data)
+	}
 	if err != nil {
 		return nil, false, fmt.Errorf("signing key: %w", err)
+	}
+	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
+		return nil, false, fmt.Errorf("signing key: %s is open to others (mode %v); chmod 600 it", path,
+			info.Mode().Perm())
+	}
+	return key, proved, nil
+}
+
+// parseKey reads the content of the file of a key.
+func parseKey(path string, data []byte) (_ ed25519.PrivateKey, proved bool, err error) {
+	fail := func(format string, args ...any) (ed25519.PrivateKey, bool, error) {
+		return nil, false, fmt.Errorf("%s "+format, append([]any{path}, args...)...)
 	}
 	const restore = "restore it from a backup: nodes refuse any other key"
 	block, rest := pem.Decode(data)
@@ -170,9 +182,6 @@ func readKey(path string) (_ ed25519.PrivateKey, proved bool, err error) {
 			return fail("is damaged: its two halves do not belong together; %s", restore)
 		}
 		proved = true
-	}
-	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
-		return fail("is open to others (mode %v); chmod 600 it", info.Mode().Perm())
 	}
 	return ed, proved, nil
 }

@@ -115,3 +115,9 @@ func Text(cfg any) []byte {
 	}
 	return []byte(b.String())
 }
+
+// FromText fills cfg, a pointer to a struct as Load takes it, with a settings file's content, as Text returns it. The
+// error is a *Error, which calls the file by its name.
+func FromText(cfg any, name string, text []byte) error {
+	return decodeFile("file ", name, text, collect(reflect.ValueOf(cfg).Elem(), nil), false)
+}

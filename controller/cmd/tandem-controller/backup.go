@@ -18,7 +18,6 @@ import (
 	"tandem.internal/controller/internal/backup"
 	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/term"
-	"tandem.internal/shared/durable"
 	"tandem.internal/shared/owner"
 	"tandem.internal/shared/settings"
 )
@@ -115,7 +114,7 @@ func (k *keys) identities(t *terminal) ([]age.Identity, error) {
 		}
 		return backup.Identities("", text)
 	}
-	text, err := durable.ReadFile(k.Identity, maxKeyFile)
+	text, err := term.SecretFile(k.Identity, t.in)
 	if err != nil {
 		return nil, err
 	}
@@ -126,9 +125,6 @@ func (k *keys) identities(t *terminal) ([]age.Identity, error) {
 	return all, nil
 }
 
-// maxKeyFile is the size of the largest file of keys, in bytes.
-const maxKeyFile = 1 << 20
-
 type verifyIn struct{ keys }
 
 func (*verifyIn) Help() map[string]string { return nil }
@@ -136,8 +132,10 @@ func (*verifyIn) Help() map[string]string { return nil }
 func (*verifyIn) Usage() string {
 	return `Usage: tandem-controller backup verify FILE [flags]
 
-Reads all of a backup, and checks each entry, artefacts, and the journal's chain. The journal is put into
-a temporary directory for that ($TMPDIR). Verify backups where the key is, not on the gateway.
+Reads all of a backup, and checks each entry, artefacts, and the journal's chain; reads keys, tokens, lists
+and settings as a controller does, and compares the keys with those that the journal names. It prints their
+fingerprints: compare them with what you have on paper. The journal is put into a temporary directory for
+that ($TMPDIR). Verify backups where the key is, not on the gateway.
 
 Example:
   tandem-controller backup verify line4.age --identity backup.key
@@ -160,11 +158,34 @@ func verifyBackup(ctx context.Context, args []string, t *terminal, stdout io.Wri
 		return err
 	}
 	defer f.Close() // it was only read
-	p, err := backup.Verify(ctx, f, ids, "")
+	v, err := app.VerifyBackup(ctx, f, ids, "")
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	return show(stdout, in.JSON, outcomeOf(p), describe(p))
+	o := outcomeOf(v.Proof)
+	o.Keys, o.CAs, o.Root, o.Mistakes = v.Keys, v.CAs, v.Root, v.Mistakes
+	if err := show(stdout, in.JSON, o, describe(v.Proof)+prints(v)); err != nil || len(v.Mistakes) == 0 {
+		return err
+	}
+	return fmt.Errorf("%s: no controller could go on with it as the unit:\n  %s", file,
+		term.CleanLines(strings.Join(v.Mistakes, "\n  ")))
+}
+
+// prints says which keys a backup has, for a look at what is on paper.
+func prints(v app.Verified) string {
+	var b strings.Builder
+	for _, l := range []struct {
+		what string
+		all  []app.Trusted
+	}{{"signing key", v.Keys}, {"CA", v.CAs}} {
+		for _, k := range l.all {
+			fmt.Fprintf(&b, "\n%s %s, %s", l.what, k.ID, k.State)
+		}
+	}
+	for _, id := range v.Root {
+		fmt.Fprintf(&b, "\nroot key %s", id)
+	}
+	return term.CleanLines(b.String())
 }
 
 // outcome is what verify and restore print with --json.
@@ -172,8 +193,13 @@ type outcome struct {
 	Backup    backup.Manifest `json:"backup"`
 	Journal   string          `json:"journal"`
 	Damaged   []backup.Left   `json:"damaged"`
+	Keys      []app.Trusted   `json:"keys,omitempty"`     // verify: signing keys
+	CAs       []app.Trusted   `json:"cas,omitempty"`      // verify
+	Root      []string        `json:"root,omitempty"`     // verify: IDs of root keys
+	Mistakes  []string        `json:"mistakes,omitempty"` // verify: why no controller could go on with it
 	StateDir  string          `json:"stateDir,omitempty"` // restored
 	LostSince time.Time       `json:"lostSince,omitzero"` // restored: what happened since is lost
+	Unheard   []string        `json:"unheard,omitempty"`  // restored: of --revoked, whom the backup does not know
 	// restored: this machine's clock stands before the backup
 	ClockBehind bool `json:"clockBehind,omitempty"`
 }
@@ -272,13 +298,18 @@ func restoreBackup(ctx context.Context, args []string, t *terminal, stdout io.Wr
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
+	unheard, err := app.Unheard(in.StateDir, p.Manifest.Unit, r.Revoked)
+	if err != nil {
+		return fmt.Errorf("the unit is restored, but whether it knows those of --revoked cannot be told: %w", err)
+	}
 	o := outcomeOf(p)
+	o.Unheard = unheard
 	o.StateDir, o.LostSince, o.ClockBehind = in.StateDir, p.Manifest.At, p.Behind
-	return show(stdout, in.JSON, o, describe(p)+"\n"+restored(in.StateDir, p))
+	return show(stdout, in.JSON, o, describe(p)+"\n"+restored(in.StateDir, p, unheard))
 }
 
 // restored says what is to be done, and what was lost.
-func restored(dir string, p backup.Proof) string {
+func restored(dir string, p backup.Proof, unheard []string) string {
 	m := p.Manifest
 	text := fmt.Sprintf("restored into %s; the settings are in %s: put them where they belong, and remove that "+
 		"directory\n", dir, filepath.Join(dir, backup.SettingsDir))
@@ -292,6 +323,10 @@ open join tokens and links to the dashboard do not count any more`, m.At.Format(
 		text += `
 warning: the clock of this machine stands before the backup: set it before you start the controller; nodes that
 joined or renewed since the backup may have to join anew`
+	}
+	for _, subject := range unheard {
+		text += fmt.Sprintf("\nwarning: the backup has never heard of %s: it is revoked all the same, but look "+
+			"whether that is how it is spelt; if not, tandem node revoke the right one after the start", subject)
 	}
 	return text
 }

@@ -3,12 +3,16 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"crypto/ed25519"
 	"crypto/sha256"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -60,8 +64,66 @@ func stoppedUnit(t *testing.T, dir string) {
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "unit-key.pem"), []byte("key"), 0o600); err != nil {
+	der, err := x509.MarshalPKCS8PrivateKey(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)))
+	if err != nil {
 		t.Fatal(err)
+	}
+	key := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	if err := os.WriteFile(filepath.Join(dir, "unit-key.pem"), key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSecretsFromPipes: create, verify and restore take keys and passphrases from pipes; of a passphrase its line alone
+// is waited for.
+func TestSecretsFromPipes(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stoppedUnit(t, in("state"))
+	for _, name := range []string{"new", "new2"} {
+		if err := os.Mkdir(in(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create, to := "create %s --unit u1 --state-dir "+in("state"), " --to "+id.Recipient().String()
+	pass, keys := " --passphrase-file /dev/fd/%d", " --identity /dev/fd/%d"
+	for _, c := range []struct {
+		args, file, text string
+		open             bool // the writer goes on
+	}{
+		{create + pass, "p", "secret\nrest", true},
+		{"verify %s" + pass, "p", "secret\n", true},
+		{"verify %s" + pass, "p", "secret", false},
+		{"restore %s" + pass + " --state-dir " + in("new"), "p", "secret\n", true},
+		{create + to, "k", "", false},
+		{"verify %s" + keys, "k", id.String() + "\n", false},
+		{"restore %s" + keys + " --state-dir " + in("new2"), "k", id.String(), false},
+	} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.WriteString(c.text); err != nil {
+			t.Fatal(err)
+		}
+		if !c.open {
+			err = w.Close()
+		}
+		args := strings.Replace(c.args, "%s", in(c.file), 1)
+		args = strings.Replace(args, "%d", strconv.Itoa(int(r.Fd())), 1)
+		if status, stdout, stderr := backupRun(t, "", strings.Fields(args)...); status != 0 {
+			t.Errorf("%s: status %d: %s%s", args, status, stdout, stderr)
+		}
+		if c.open {
+			err = w.Close()
+		}
+		if err := errors.Join(err, r.Close()); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -78,8 +140,11 @@ func TestBackupFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	stoppedUnit(t, in("state"))
+	stoppedUnit(t, in("badkey"))
 	for name, text := range map[string]string{
-		"key": "# a comment\n" + id.String() + "\n", "other": other.String() + "\n", "pass": "secret\nrest\n",
+		"badkey/unit-key.pem": "x",
+		"key":                 "# a comment\n" + id.String() + "\n", "other": other.String() + "\n",
+		"pass":  "secret\nrest\n",
 		"empty": "\n", "text": "no backup\n", "config": "unit: u1\nstate-dir: " + in("state") + "\nbackup-to: [" +
 			id.Recipient().String() + "]\n",
 	} {
@@ -116,22 +181,26 @@ func TestBackupFiles(t *testing.T) {
 		{"create " + in("b") + " " + state + to, "", 2, "is there already"},
 		{"create " + in("c") + " --config " + in("config"), "", 0, "wrote " + in("c")},
 		{"create " + in("p") + " " + state + " --passphrase-file -", "secret\n", 0, "wrote " + in("p")},
+		{"create " + in("bad") + " --unit u1 --state-dir " + in("badkey") + to, "", 0, "wrote"},
 		{"verify " + in("b"), "", 2, "the key or the passphrase"},
 		{"verify " + in("b") + " --identity " + in("none"), "", 2, "no such file"},
 		{"verify " + in("b") + " --identity " + in("text"), "", 2, "no file of secret keys of age"},
 		{"verify " + in("b") + " --identity " + in("key") + " --passphrase-file -", "x\n", 2, "exclude each other"},
-		{"verify " + in("b") + " --identity " + in("other"), "", 2, "encrypted for another key"},
-		{"verify " + in("p") + " --passphrase-file -", "wrong\n", 2, "another passphrase"},
-		{"verify " + in("text") + " --identity " + in("key"), "", 1, "the backup is damaged"},
+		{"verify " + in("b") + " --identity " + in("other"), "", 2, "otherwise: for another key"},
+		{"verify " + in("p") + " --passphrase-file -", "wrong\n", 2, "with another passphrase"},
+		{"verify " + in("text") + " --identity " + in("key"), "", 1, "it is none, or its beginning is lost"},
 		{"verify " + in("none") + " --identity " + in("key"), "", 2, "no such file"},
 		{"verify " + in("b") + " --identity " + in("key"), "", 0, "backup of the unit u1, made "},
 		{"verify " + in("c") + " --identity " + in("key") + " --json", "", 0, `{"backup":{"format":1,"unit":"u1",`},
 		{"verify " + in("p") + " --passphrase-file " + in("pass"), "", 0, "3 files, 0 of them artefacts"},
+		{"verify " + in("b") + " --identity " + in("key"), "", 0, "\nsigning key 139e3940e64b5491, signing\n"},
+		{"verify " + in("bad") + " --identity " + in("key"), "", 1, "unit-key.pem is not a private key in PEM"},
 		{"restore " + in("b") + " --identity " + in("key") + " --state-dir " + in("new") + " --revoked a/b", "", 2,
 			"neither a node nor"},
-		{"restore " + in("b") + " --identity " + in("key") + " --state-dir " + in("state"), "", 1, "is not empty"},
+		{"restore " + in("b") + " --identity " + in("key") + " --state-dir " + in("state"), "", 1,
+			"a unit is there already, with its journal.db"},
 		{"restore " + in("p") + " --passphrase-file " + in("pass") + " --state-dir " + in("new") + " --revoked n1 " +
-			"--revoked operator/ann", "", 0, "lost is what happened after"},
+			"--revoked operator/ann", "", 0, "never heard of node/n1: it is revoked all the same"},
 		{"create " + in("f") + " " + state + to + " --final", "", 0, "no controller starts on " + in("state")},
 		{"create " + in("g") + " " + state + to, "", 1, "was moved to another machine"},
 		{"restore " + in("f") + " --identity " + in("key") + " --json --state-dir " + in("new2"), "", 0,
@@ -166,11 +235,11 @@ func TestBackupFiles(t *testing.T) {
 
 // TestRestoreWarnsOfTheClock: who restores where the clock stands before the backup is told.
 func TestRestoreWarnsOfTheClock(t *testing.T) {
-	text := restored("d", backup.Proof{Behind: true})
+	text := restored("d", backup.Proof{Behind: true}, nil)
 	if !strings.Contains(text, "warning: the clock of this machine") {
 		t.Error(text)
 	}
-	if text := restored("d", backup.Proof{}); strings.Contains(text, "warning") {
+	if text := restored("d", backup.Proof{}, nil); strings.Contains(text, "warning") {
 		t.Error(text)
 	}
 }

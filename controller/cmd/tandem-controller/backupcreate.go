@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"filippo.io/age"
@@ -128,16 +127,9 @@ type terminal struct {
 // passphrase reads the first line of a file, - for standard input, or asks; twice if a slip would go unnoticed.
 func (t *terminal) passphrase(file string, twice bool) (string, error) {
 	if file != "" {
-		var text []byte
-		var err error
-		if file == "-" {
-			text, err = io.ReadAll(io.LimitReader(t.in, maxKeyFile))
-		} else {
-			text, err = durable.ReadFile(file, maxKeyFile)
-		}
-		line, _, _ := strings.Cut(string(text), "\n")
-		if line = strings.TrimSuffix(line, "\r"); err == nil && line == "" {
-			err = usageError{errors.New("--passphrase-file: its first line is empty")}
+		line, err := term.SecretLine(file, t.in)
+		if errors.Is(err, term.ErrEmpty) {
+			err = usageError{fmt.Errorf("--passphrase-file: %w", err)}
 		}
 		return line, err
 	}

@@ -236,7 +236,7 @@ func TestOtherRestores(t *testing.T) {
 
 func verify(t *testing.T, file []byte, ids ...age.Identity) error {
 	t.Helper()
-	_, err := Verify(t.Context(), bytes.NewReader(file), ids, t.TempDir())
+	_, err := Verify(t.Context(), bytes.NewReader(file), ids, t.TempDir(), nil)
 	return err
 }
 
@@ -246,7 +246,7 @@ func TestDamage(t *testing.T) {
 	file, _ := made(t, false)
 	dir := filetest.MemoryDir(t)
 	look := func(file []byte) error {
-		_, err := Verify(t.Context(), bytes.NewReader(file), []age.Identity{key}, dir)
+		_, err := Verify(t.Context(), bytes.NewReader(file), []age.Identity{key}, dir, nil)
 		return err
 	}
 	ok(t, look(file))
@@ -271,7 +271,7 @@ func TestDamage(t *testing.T) {
 			continue
 		}
 		dir := t.TempDir()
-		if _, err := restore(t, dir, bad, nil); err == nil || Check(dir) == nil {
+		if _, err := restore(t, dir, bad, nil); err == nil || Check(dir) == nil && len(listed(t, dir)) > 0 {
 			t.Errorf("bit %d was restored: %v, %v", bit, err, Check(dir))
 		}
 	}

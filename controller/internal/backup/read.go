@@ -2,14 +2,13 @@ package backup
 
 import (
 	"archive/tar"
+	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -23,23 +22,52 @@ import (
 // ErrDamaged says that a file is no whole backup.
 var ErrDamaged = errors.New("the backup is damaged")
 
-// ErrKey says that a file is encrypted for others, or with another passphrase.
-var ErrKey = errors.New("the backup is encrypted for another key, or with another passphrase")
+// ErrKey says that a file is encrypted for others, or with another passphrase. What wraps it says which.
+var ErrKey = errors.New("the backup is encrypted otherwise")
 
 func damaged(format string, a ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrDamaged}, a...)...)
 }
 
+// The beginning of a file of age, and of one that a passphrase opens.
+const (
+	intro      = "age-encryption.org/v1\n"
+	passphrase = intro + "-> scrypt "
+)
+
+// open reads as much of a file as shows that one of ids opens it. What plain has is proved as it is read.
+func open(ctx context.Context, r io.Reader, ids []age.Identity) (plain io.Reader, err error) {
+	in := bufio.NewReader(until{ctx, r.Read})
+	begin, err := in.Peek(len(passphrase))
+	if !strings.HasPrefix(string(begin), intro) {
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+		return nil, damaged("it is none, or its beginning is lost: no file of age")
+	}
+	plain, err = age.Decrypt(in, ids...)
+	if _, other := errors.AsType[*age.NoIdentityMatchError](err); !other {
+		if err != nil {
+			err = damaged("%w", err)
+		}
+		return plain, err
+	}
+	_, tried := ids[0].(*age.ScryptIdentity)
+	switch asks := string(begin) == passphrase; {
+	case asks && tried:
+		return nil, fmt.Errorf("%w: with another passphrase", ErrKey)
+	case asks:
+		return nil, fmt.Errorf("%w: with a passphrase, and not for a key; leave out --identity", ErrKey)
+	case tried:
+		return nil, fmt.Errorf("%w: for keys, and not with a passphrase; --identity FILE names the one that opens it",
+			ErrKey)
+	}
+	return nil, fmt.Errorf("%w: for another key", ErrKey)
+}
+
 // read calls take for every entry but the manifest, which is to read or to leave the content. What take got counts only
 // if the error is nil. Errors of take are returned as they are.
-func read(ctx context.Context, r io.Reader, ids []age.Identity,
-	take func(name string, size int64, content io.Reader) error) (Manifest, error) {
-	plain, err := age.Decrypt(within{ctx, r}, ids...)
-	if _, other := errors.AsType[*age.NoIdentityMatchError](err); other {
-		return Manifest{}, ErrKey
-	} else if err != nil {
-		return Manifest{}, damaged("%w", err)
-	}
+func read(plain io.Reader, take func(name string, size int64, content io.Reader) error) (Manifest, error) {
 	t := tar.NewReader(plain)
 	var got []File
 	names := map[string]bool{}
@@ -49,7 +77,7 @@ func read(ctx context.Context, r io.Reader, ids []age.Identity,
 			if errors.Is(err, io.EOF) {
 				err = errors.New("it has no manifest")
 			}
-			return Manifest{}, damaged("%w", err)
+			return Manifest{}, cutOff(err)
 		}
 		if h.Typeflag != tar.TypeReg || !validName(h.Name) || names[h.Name] || !plainEntry(h) {
 			return Manifest{}, damaged("it has an entry %.80q", h.Name)
@@ -67,10 +95,15 @@ func read(ctx context.Context, r io.Reader, ids []age.Identity,
 			return Manifest{}, err
 		}
 		if _, err := io.Copy(io.Discard, content); err != nil {
-			return Manifest{}, damaged("%w", err)
+			return Manifest{}, cutOff(err)
 		}
 		got = append(got, File{h.Name, h.Size, hex.EncodeToString(sum.Sum(nil))})
 	}
+}
+
+// cutOff is the error of a file that begins as a backup.
+func cutOff(err error) error {
+	return damaged("it was cut off or changed; copy it once more, or take another one (%w)", err)
 }
 
 // plainEntry reports whether an entry is one as Draft writes it: only a size that the header has no room for is beside
@@ -112,7 +145,7 @@ func readManifest(t *tar.Reader, plain io.Reader, got []File) (m Manifest, err e
 	}
 	switch {
 	case err != nil:
-		return Manifest{}, damaged("%w", err)
+		return Manifest{}, cutOff(err)
 	case m.Format != Format:
 		return Manifest{}, fmt.Errorf("the backup has the format %d, and this program knows %d: use the program that "+
 			"wrote it, %s", m.Format, Format, m.Program)
@@ -132,35 +165,6 @@ type Proof struct {
 	Bad      []Left // artefacts that were damaged already when the backup was made: they are not restored
 }
 
-// Verify reads a whole backup and checks all that can be checked: each entry against the manifest, artefacts against
-// their names, and the journal's chain. The journal is put into a temporary directory for that, mode 0700, in dir, or
-// where the system has them. The error is ErrDamaged or ErrKey, or one of the disk.
-func Verify(ctx context.Context, r io.Reader, ids []age.Identity, dir string) (p Proof, err error) {
-	dir, err = os.MkdirTemp(dir, "tandem-backup-")
-	if err != nil {
-		return p, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	path := filepath.Join(dir, journalFile)
-	p.Manifest, err = read(ctx, r, ids, func(name string, _ int64, content io.Reader) error {
-		if name != stateDir+journalFile {
-			return nil
-		}
-		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(f, content)
-		return errors.Join(err, f.Close())
-	})
-	if err != nil {
-		return p, err
-	}
-	p.Bad = bad(p.Manifest)
-	p.Journal, err = checkJournal(ctx, path, p.Manifest, never)
-	return p, err
-}
-
 // never is the clock of a journal that nobody goes on with.
 func never() time.Time { return time.Time{} }
 
@@ -175,8 +179,9 @@ func bad(m Manifest) (all []Left) {
 }
 
 // checkJournal verifies the journal of a backup, and raises its epoch: whatever opens it from then on issues everything
-// anew.
-func checkJournal(ctx context.Context, path string, m Manifest, now func() time.Time) (report string, err error) {
+// anew. look is called if all is well, and its error returned.
+func checkJournal(ctx context.Context, path string, m Manifest, now func() time.Time,
+	look func(*journal.Journal) error) (report string, err error) {
 	j, err := journal.Open(path, journal.Options{NewEpoch: true, Now: now})
 	if errors.Is(err, journal.ErrDamaged) || errors.Is(err, journal.ErrNotJournal) {
 		return "", damaged("%w", err)
@@ -201,18 +206,5 @@ func checkJournal(ctx context.Context, path string, m Manifest, now func() time.
 	if s.Seq != m.Seq || hex.EncodeToString(s.Hash[:]) != m.Hash || s.Epoch <= m.Epoch {
 		return "", damaged("its journal is not the one that its manifest names")
 	}
-	return proof.String(), nil
-}
-
-// within reads until a context ends.
-type within struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (w within) Read(b []byte) (int, error) {
-	if w.ctx.Err() != nil {
-		return 0, context.Cause(w.ctx)
-	}
-	return w.r.Read(b)
+	return proof.String(), look(j)
 }

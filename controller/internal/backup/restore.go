@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"tandem.internal/controller/internal/artefact/store"
+	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/revoked"
 	"tandem.internal/controller/internal/tokens"
 	"tandem.internal/shared/durable"
@@ -53,12 +54,16 @@ func ParseRevoked(name string) (string, error) {
 // nor does who is named in Revoked. Until Run has returned nil, no controller starts there (Check), and another Run
 // begins anew.
 func (r Restore) Run(ctx context.Context, from io.Reader, ids []age.Identity) (p Proof, err error) {
+	plain, err := open(ctx, from, ids) // before anything is touched: it may be another file, or another key
+	if err != nil {
+		return p, err
+	}
 	unlock, err := r.prepare()
 	if err != nil {
 		return p, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	p.Manifest, err = read(ctx, from, ids, r.take)
+	p.Manifest, err = read(plain, r.take)
 	if err != nil {
 		return p, err
 	}
@@ -66,7 +71,9 @@ func (r Restore) Run(ctx context.Context, from io.Reader, ids []age.Identity) (p
 	if err := r.step("journal"); err != nil {
 		return p, err
 	}
-	if p.Journal, err = checkJournal(ctx, r.path(journalFile), p.Manifest, r.Now); err != nil {
+	p.Journal, err = checkJournal(ctx, r.path(journalFile), p.Manifest, r.Now,
+		func(*journal.Journal) error { return nil })
+	if err != nil {
 		return p, err
 	}
 	now := r.Now().UTC().Round(0)
@@ -143,6 +150,11 @@ func (r Restore) prepare() (unlock func() error, err error) {
 		return nil, err
 	}
 	begun := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == restoring })
+	if _, err := os.Lstat(r.path(journalFile)); err == nil && !begun {
+		return nil, fmt.Errorf("%s is not empty: a unit is there already, with its %s. A unit is restored into an "+
+			"empty directory; stop the controller that may be running there, and move this one away, as a whole", r.Dir,
+			journalFile)
+	}
 	for _, e := range entries {
 		_, known := Kept(e.Name())
 		known = known || strings.HasPrefix(e.Name(), ".") || strings.HasPrefix(e.Name(), journalFile)

@@ -162,7 +162,7 @@ func (d *Draft) Write(ctx context.Context, w io.Writer, to ...age.Recipient) (Ma
 		},
 		func() error {
 			return d.add(t, stateDir+journalFile, d.snapshot.Size, func(w io.Writer) (int64, error) {
-				return d.snapshot.WriteTo(until{ctx, w})
+				return d.snapshot.WriteTo(until{ctx, w.Write})
 			})
 		},
 		d.release,
@@ -229,19 +229,22 @@ func (d *Draft) artefacts(ctx context.Context, t *tar.Writer) error {
 		if err != nil {
 			return err
 		}
-		return d.add(t, name, info.Size(), func(w io.Writer) (int64, error) { return io.Copy(until{ctx, w}, f) })
+		return d.add(t, name, info.Size(), func(w io.Writer) (int64, error) { return io.Copy(until{ctx, w.Write}, f) })
 	})
 }
 
-// until writes until a context ends.
+// until reads, or writes, until a context ends.
 type until struct {
 	ctx context.Context
-	w   io.Writer
+	do  func([]byte) (int, error) // Read or Write of what is behind it
 }
 
-func (u until) Write(b []byte) (int, error) {
+func (u until) Read(b []byte) (int, error)  { return u.pass(b) }
+func (u until) Write(b []byte) (int, error) { return u.pass(b) }
+
+func (u until) pass(b []byte) (int, error) {
 	if u.ctx.Err() != nil {
 		return 0, context.Cause(u.ctx)
 	}
-	return u.w.Write(b)
+	return u.do(b)
 }

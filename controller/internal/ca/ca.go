@@ -267,6 +267,18 @@ func parse(data []byte) (crypto.Signer, *x509.Certificate, error) {
 	return signer, cert, nil
 }
 
+// Inspect reads the content of a CA's file, of this name, and returns the fingerprint of the CA.
+func Inspect(unit, name string, data []byte) (fp jointoken.Fingerprint, err error) {
+	a, err := authorityOf(unit, name, data)
+	if err == nil && name != KeyFile && name != keyFile(a.fp) {
+		err = fmt.Errorf("%s holds another CA than its name says; it belongs into %s", name, keyFile(a.fp))
+	}
+	if err != nil {
+		return fp, fmt.Errorf("unit CA: %w", err)
+	}
+	return a.fp, nil
+}
+
 // reportSecret derives from the CA's key what report keys are derived from (RFC 5869): so there is no second secret to
 // keep, to copy or to lose.
 func reportSecret(key crypto.Signer) ([]byte, error) {

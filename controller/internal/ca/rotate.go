@@ -63,6 +63,11 @@ func (c *CA) read(path string, data []byte) (*authority, error) {
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
 		return nil, fmt.Errorf("%s is open to others (mode %v); chmod 600 it", path, info.Mode().Perm())
 	}
+	return authorityOf(c.unit, path, data)
+}
+
+// authorityOf is the authority that the content of a file has.
+func authorityOf(unit, path string, data []byte) (*authority, error) {
 	key, cert, err := parse(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -71,8 +76,8 @@ func (c *CA) read(path string, data []byte) (*authority, error) {
 	if a.reports, err = reportSecret(key); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if cert.Subject.CommonName != commonName(c.unit) {
-		return nil, fmt.Errorf("%s is of %q, not of unit %q", path, cert.Subject.CommonName, c.unit)
+	if cert.Subject.CommonName != commonName(unit) {
+		return nil, fmt.Errorf("%s is of %q, not of unit %q", path, cert.Subject.CommonName, unit)
 	}
 	return a, nil
 }

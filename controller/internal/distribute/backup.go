@@ -9,10 +9,13 @@ import (
 	"time"
 
 	"filippo.io/age"
+	"go.uber.org/zap"
 
 	"tandem.internal/controller/internal/backup"
 	"tandem.internal/controller/internal/caller"
+	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/op"
+	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
@@ -41,8 +44,56 @@ func (c *Core) BackupUnit(ctx context.Context, in op.BackupIn, w io.Writer) (err
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	_, err = d.Write(ctx, w, to...)
-	return err
+	counted := &counting{w: w}
+	m, err := d.Write(ctx, counted, to...)
+	if err != nil {
+		return err
+	}
+	c.noteBackup(ctx, record.BackupData{Seq: m.Seq, Bytes: counted.n, For: names})
+	return nil
+}
+
+// noteBackup puts down that a whole backup has left. It is a backup although the journal may not take that.
+func (c *Core) noteBackup(ctx context.Context, d record.BackupData) {
+	who := caller.From(ctx).Who()
+	_, err := c.order(ctx, func(t uint64) fleet.Event { return fleet.BackedUp{Ticket: t, Who: who, Data: d} })
+	if err != nil {
+		c.cfg.Log.Warn("a backup was made, and the journal does not tell of it", zap.Error(err))
+	}
+}
+
+// counting counts the bytes that are written.
+type counting struct {
+	w io.Writer
+	n int64
+}
+
+func (c *counting) Write(b []byte) (int, error) {
+	n, err := c.w.Write(b)
+	c.n += int64(n)
+	return n, err
+}
+
+// lateBackups is how many times the interval of backups passes without one until that is told: one night may fail.
+const lateBackups = 3
+
+// lateBackup tells that backups are wanted, and that none was made for long. last is when one was; zero: never.
+func (c *Core) lateBackup(last time.Time) string {
+	every, since := c.cfg.BackupEvery, "since the controller was started"
+	if every <= 0 || len(c.cfg.BackupTo) == 0 {
+		return ""
+	}
+	if last.IsZero() {
+		last = c.started
+	} else {
+		since = "since " + last.UTC().Format(time.RFC3339)
+	}
+	ago := c.cfg.Now().Sub(last)
+	if ago < lateBackups*every {
+		return ""
+	}
+	return fmt.Sprintf("no backup was made %s, %.1f days ago, and one is wanted every %v (--backup-every): look at "+
+		"systemctl status tandem-backup tandem-backup.timer", since, ago.Hours()/24, every)
 }
 
 // A copy of the journal keeps pages of its file from being used again, and keeps it from being closed: there is one at

@@ -79,3 +79,64 @@ func TestOneBackupAtATime(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// TestBackupsThatStopped: where backups are wanted, that none was made for three times as long is told, also after a
+// start; one that was cut off is none.
+func TestBackupsThatStopped(t *testing.T) {
+	key, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	inSeedUnit(t, func(t *testing.T, u *seedUnit) {
+		told := func(when, want string) {
+			t.Helper()
+			s, err := u.core.Status(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := strings.Join(s.Trouble, "\n")
+			if want == "" && strings.Contains(text, "backup") || !strings.Contains(text, want) {
+				t.Errorf("%s: %q, want %q", when, text, want)
+			}
+		}
+		const day = 24 * time.Hour // of the bubble
+		u.start()
+		time.Sleep(9 * day)
+		told("nobody is named", "")
+		u.backupTo = []string{key.Recipient().String()}
+		u.restart()
+		told("a start", "")
+		time.Sleep(4 * day)
+		told("none yet", "no backup was made since the controller was started, 4.0 days ago")
+		cut := &limited{room: 1000}
+		if err := u.core.BackupUnit(as(t.Context(), "timer"), op.BackupIn{}, cut); err == nil {
+			t.Error("a backup was made without room")
+		}
+		told("one that was cut off", "no backup was made")
+		var b bytes.Buffer
+		if err := u.core.BackupUnit(as(t.Context(), "timer"), op.BackupIn{}, &b); err != nil {
+			t.Fatal(err)
+		}
+		told("one was made", "")
+		made := time.Now().UTC().Format(time.RFC3339)
+		time.Sleep(2 * day)
+		told("a night was left out", "")
+		time.Sleep(day)
+		told("three were", "no backup was made since "+made+", 3.0 days ago")
+		u.restart()
+		told("started again", "no backup was made since "+made)
+		if n := u.entries("backup"); n != 1 {
+			t.Errorf("%d records", n)
+		}
+	})
+}
+
+// limited takes so many bytes.
+type limited struct{ room int }
+
+func (l *limited) Write(b []byte) (int, error) {
+	if l.room -= len(b); l.room < 0 {
+		return 0, io.ErrShortWrite
+	}
+	return len(b), nil
+}

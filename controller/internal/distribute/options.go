@@ -77,6 +77,9 @@ type Config struct {
 	// or 0: it is not.
 	Room    func() (int64, error)
 	DiskLow int64
+	// BackupEvery is how often backups for BackupTo are expected. After lateBackups times that without any it is told;
+	// 0: never.
+	BackupEvery time.Duration
 	// Cut ends the session of a subject ("node/n1") at the broker. It must not wait for the core.
 	// Nil: there is none that could be ended.
 	Cut func(subject, why string)

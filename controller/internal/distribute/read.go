@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -46,8 +47,9 @@ func (c *Core) Status(ctx context.Context) (view.UnitStatus, error) {
 	s := view.UnitStatus{Unit: c.cfg.Unit, Version: c.cfg.Version, Started: c.started, Broker: c.roadNow()}
 	src := c.cfg.Kinds.Copied()
 	var newest kind.Content // desired status
+	var backedUp time.Time
 	err := c.see(ctx, func(f *fleet.Fleet) {
-		newest = f.Content(record.KindWanted)
+		newest, backedUp = f.Content(record.KindWanted), f.LastBackup()
 		s.Epoch, s.Rev = c.journal.Load().Epoch(), f.Seq()
 		if src != nil {
 			s.Config = f.Status(src.Name)
@@ -65,6 +67,9 @@ func (c *Core) Status(ctx context.Context) (view.UnitStatus, error) {
 	})
 	if err == nil {
 		s.Cloud = c.followed(newest)
+		if text := c.lateBackup(backedUp); text != "" {
+			s.Trouble = append(s.Trouble, text)
+		}
 		if text := c.unreadable(newest); text != "" {
 			s.Trouble = append(s.Trouble, text)
 		}

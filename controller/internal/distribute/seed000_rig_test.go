@@ -30,12 +30,13 @@ type seedUnit struct {
 	*testing.T
 	dir string
 	// the cloud side says what runs, from the next start on
-	steers bool
-	clock  func() time.Time // of the next start; nil: the bubble's
-	origin *backup.Origin   // of the next start
-	hub    *linktest.Hub
-	core   *distribute.Core
-	stop   func() // ends the controller in order
+	steers   bool
+	clock    func() time.Time // of the next start; nil: the bubble's
+	origin   *backup.Origin   // of the next start
+	backupTo []string         // of the next start
+	hub      *linktest.Hub
+	core     *distribute.Core
+	stop     func() // ends the controller in order
 
 	nodes []*seedNode
 }
@@ -65,6 +66,7 @@ func (u *seedUnit) start() {
 	u.Helper()
 	core, err := distribute.New(distribute.Config{
 		Kinds: kinds.All(), Now: u.clock, Origin: u.origin,
+		BackupTo: u.backupTo, BackupEvery: 24 * time.Hour,
 		Backup: func() backup.Config { return backup.Config{Dir: u.dir} },
 		Unit:   seedName, Inbox: true, Cloud: u.steers, Broker: view.Broker{Embedded: true}, Copy: u.copyPath(),
 		Revoked: filepath.Join(u.dir, "revoked.txt"), Artefacts: store.Config{Dir: filepath.Join(u.dir, "artefacts"),

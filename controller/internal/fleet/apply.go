@@ -166,6 +166,8 @@ func (f *Fleet) apply(r *record.Record, data any) {
 		f.cas = d.CAs
 	case record.RootData:
 		f.root = d
+	case record.BackupData:
+		f.backedUp = r.At
 	case change:
 		f.applyChange(r, d)
 	case record.MaintenanceData:

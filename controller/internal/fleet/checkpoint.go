@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -28,6 +29,7 @@ type snapshot struct {
 	Keys      record.SigningKeys        `json:"keys,omitzero"`
 	CAs       record.Authorities        `json:"cas,omitzero"`
 	Root      *record.RootData          `json:"root,omitempty"`
+	BackedUp  time.Time                 `json:"backedUp,omitzero"`
 
 	Maintenance Maintenance       `json:"maintenance,omitzero"`
 	Orders      map[string]*Asked `json:"orders,omitempty"`
@@ -67,6 +69,7 @@ type kindSnap struct {
 func (f *Fleet) Checkpoint() []byte {
 	snap := snapshot{
 		Seq: f.seq, Epoch: f.epoch, Forgotten: f.forgotten, Enrolled: f.enrolled.Checkpoint(), Keys: f.keys, CAs: f.cas,
+		BackedUp:    f.backedUp,
 		Maintenance: f.maintenance, Orders: f.questions.orders, Artefacts: f.artefacts,
 		Sources: map[wire.Kind]*sourceSnap{}, Rolled: f.rolled, Rollouts: f.savedRollouts(),
 	}
@@ -148,6 +151,7 @@ func Restored(opt Options, data []byte) (*Fleet, error) {
 			return nil, fmt.Errorf("fleet checkpoint: %w", err)
 		}
 	}
+	f.backedUp = snap.BackedUp
 	if snap.Root != nil {
 		if err := snap.Root.Check(); err != nil {
 			return nil, fmt.Errorf("fleet checkpoint: %w", err)

@@ -69,6 +69,7 @@ type Fleet struct {
 	keys        record.SigningKeys    // that sign what the controller says
 	cas         record.Authorities    // that count
 	root        record.RootData       // what a root key has said of keys and CAs; zero: nothing
+	backedUp    time.Time             // when a backup of the unit was made last
 	maintenance Maintenance           // that is announced
 	questions   questions             // to nodes, that somebody waits for
 	newest      wire.Stamp            // of the document that was issued last
@@ -296,6 +297,9 @@ func (f *Fleet) Step(now time.Time, ev Event, out *Out) {
 		s.questions.query(&s, &ev)
 	case Remark:
 		s.remark(ev)
+	case BackedUp:
+		s.emit(record.Record{Type: record.Backup, Who: ev.Who}, ev.Data)
+		s.effect(Answer{Ticket: ev.Ticket})
 	case Trim:
 		s.emit(record.Record{Type: record.Trimmed}, ev.Data)
 	case Artefact:

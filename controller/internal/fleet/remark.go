@@ -1,6 +1,8 @@
 package fleet
 
 import (
+	"time"
+
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
 )
@@ -19,6 +21,18 @@ func (Remark) event() {}
 type Trim struct{ Data record.TrimmedData }
 
 func (Trim) event() {}
+
+// BackedUp says that a whole backup of the unit has left the controller; answered under Ticket.
+type BackedUp struct {
+	Ticket uint64
+	Who    string
+	Data   record.BackupData
+}
+
+func (BackedUp) event() {}
+
+// LastBackup is when a whole backup has left the controller last; zero: none has.
+func (f *Fleet) LastBackup() time.Time { return f.backedUp }
 
 func (s *step) remark(ev Remark) {
 	s.emit(record.Record{Type: record.Note, Who: ev.Who}, ev.Data)

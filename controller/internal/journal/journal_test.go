@@ -266,7 +266,7 @@ func TestTypes(t *testing.T) {
 		record.Maintenance != 25 || record.Proves != 26 || record.Forgotten != 27 ||
 		record.TokenWithdrawn != 28 || record.ArtefactLeased != 29 || record.ArtefactAdded != 30 ||
 		record.ArtefactRemoved != 31 || record.CA != 32 || record.Root != 33 || record.Rollout != 34 ||
-		record.Batch != 35 || record.Trimmed != 36 || len(Types()) != 34 {
+		record.Batch != 35 || record.Trimmed != 36 || record.Backup != 37 || len(Types()) != 35 {
 		t.Error("a type's number changed, or a new one is missing here")
 	}
 }

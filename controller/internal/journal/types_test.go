@@ -14,7 +14,7 @@ const (
 	Event     = record.Event
 	Trouble   = record.Trouble
 	Note      = record.Note
-	typeEnd   = record.Trimmed + 1
+	typeEnd   = record.Backup + 1
 )
 
 var (

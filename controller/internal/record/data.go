@@ -124,6 +124,13 @@ type ForgottenData struct {
 	Reason string `json:"reason,omitempty"`
 }
 
+// BackupData is the data of Backup records.
+type BackupData struct {
+	Seq   uint64 `json:"seq"`   // newest record that is in it
+	Bytes int64  `json:"bytes"` // of the file
+	For   string `json:"for"`   // public keys, with commas
+}
+
 // MaintenanceData is the data of Maintenance records.
 type MaintenanceData struct {
 	Until  time.Time `json:"until,omitzero"` // zero: it is over
@@ -198,6 +205,8 @@ func Decode(t Type, data []byte) (any, error) {
 		return parse[RolloutData](data)
 	case Batch:
 		return parse[BatchData](data)
+	case Backup:
+		return parse[BackupData](data)
 	case Trimmed:
 		return parse[TrimmedData](data)
 	}

@@ -56,6 +56,7 @@ const (
 	Rollout                         // a rollout went on: begun, a wave opened, nodes issued to, paused, ended
 	Batch                           // some nodes may join with one secret, or not any more; or one was approved
 	Trimmed                         // some records go, which are older or more than is to be kept
+	Backup                          // a whole backup of the unit has left the controller
 	typeEnd
 )
 
@@ -72,6 +73,7 @@ var typeNames = [typeEnd]string{
 	Rollout: "rollout",
 	Batch:   "batch",
 	Trimmed: "trimmed",
+	Backup:  "backup",
 }
 
 // String returns the type's name, as in exports and filters.

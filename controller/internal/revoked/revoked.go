@@ -66,6 +66,12 @@ func Open(path string, steps durable.Steps) (*List, error) {
 	return l, nil
 }
 
+// Check returns what is wrong with the content of such a file; nil: nothing.
+func Check(data []byte) error {
+	l := &List{all: map[string]time.Time{}}
+	return l.parse(string(data))
+}
+
 func (l *List) parse(text string) error {
 	first, rest, ok := strings.Cut(text, "\n")
 	sum, known := strings.CutPrefix(first, header)

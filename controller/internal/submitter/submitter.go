@@ -75,6 +75,12 @@ func read(f *os.File) ([]byte, error) {
 	return data, err
 }
 
+// Check returns what is wrong with the content of a file of submitters; nil: nothing.
+func Check(data []byte) error {
+	_, err := parse(data)
+	return err
+}
+
 func parse(data []byte) (all []Submitter, err error) {
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	for n := 1; lines.Scan(); n++ {

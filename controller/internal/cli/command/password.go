@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -38,13 +39,11 @@ func (p *Password) FromFile() bool { return p.file != "" }
 // Get reads it. At a terminal it is asked for, as often as twice says.
 func (p *Password) Get(a *App, twice bool) (string, error) {
 	if p.file != "" {
-		from, err := a.Read(p.file)
-		if err != nil {
-			return "", err
-		}
-		line, _, _ := strings.Cut(string(from.Text), "\n")
-		if line = strings.TrimSuffix(line, "\r"); line == "" {
-			return "", Usage("--%s: its first line is empty", p.flag())
+		line, err := term.SecretLine(p.file, a.In)
+		if errors.Is(err, term.ErrEmpty) {
+			return "", Usage("--%s: %v", p.flag(), err)
+		} else if err != nil {
+			return "", Unreadable(NameOf(p.file), err)
 		}
 		return line, nil
 	}

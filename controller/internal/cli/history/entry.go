@@ -88,6 +88,10 @@ func (s say) record(t record.Type, e view.Entry) (string, bool) {
 		return text, ok && text != ""
 	case record.ArtefactLeased, record.ArtefactAdded, record.ArtefactRemoved:
 		return artefact(t, e)
+	case record.Backup:
+		return read(e.Data, func(d record.BackupData) string {
+			return fmt.Sprintf("of all up to record %d, %s, for %s", d.Seq, command.Size(d.Bytes), d.For)
+		})
 	case record.Trimmed:
 		return read(e.Data, func(d record.TrimmedData) string {
 			text := fmt.Sprintf("%d records of %d to %d are older or more than is kept", d.Count, d.First, d.Last)
