@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"go.etcd.io/bbolt"
@@ -183,16 +182,4 @@ func (j *Journal) appendDocument(b []byte, r *Record) ([]byte, error) {
 	b = append(b, `,"document":"`...)
 	b = base64.StdEncoding.AppendEncode(b, body)
 	return append(b, '"'), nil
-}
-
-// Drop removes some records, in rising order and all there, in small transactions. The index forgets them.
-func (j *Journal) Drop(ctx context.Context, doomed []uint64) (done Compacted, err error) {
-	if done, err = j.Compact(ctx, Policy{KeepRecords: math.MaxInt, Drop: doomed}); err != nil {
-		return done, err
-	}
-	st, err := j.Stats()
-	if st.First > 0 {
-		j.index.forget(st.First - 1)
-	}
-	return done, err
 }
