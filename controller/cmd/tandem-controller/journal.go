@@ -51,7 +51,8 @@ func journalCommand(ctx context.Context, args []string, stdout, stderr io.Writer
 	}
 	fmt.Fprintln(stderr, "tandem-controller:", err)
 	if _, usage := errors.AsType[usageError](err); usage || errors.Is(err, fs.ErrNotExist) ||
-		errors.Is(err, fs.ErrPermission) || errors.Is(err, journal.ErrNotJournal) || errors.Is(err, journal.ErrNotExport) {
+		errors.Is(err, fs.ErrPermission) || errors.Is(err, journal.ErrNotJournal) ||
+		errors.Is(err, journal.ErrNotExport) {
 		return 2
 	}
 	return 1

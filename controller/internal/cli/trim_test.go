@@ -19,8 +19,8 @@ var muchToTrim = func() view.TrimPlan {
 			{Rule: "all", There: view.TrimAmount{Records: 12, Bytes: 2048}},
 		}}
 	for i := range uint64(11) {
-		p.Files = append(p.Files, view.TrimFile{Name: fmt.Sprintf("journal-1-%d-%d.jsonl.gz", i*60_000+1, i*60_000+60_000),
-			First: i*60_000 + 1, Last: i*60_000 + 60_000, Records: 50_000, Bytes: 23 << 20})
+		p.Files = append(p.Files, view.TrimFile{Name: fmt.Sprintf("journal-1-%d-%d.jsonl.gz", i*60_000+1,
+			i*60_000+60_000), First: i*60_000 + 1, Last: i*60_000 + 60_000, Records: 50_000, Bytes: 23 << 20})
 	}
 	p.Files[0].Documents = p.Documents
 	return p

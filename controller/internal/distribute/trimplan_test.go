@@ -25,8 +25,8 @@ func TestTrimPlanIsWhatGoes(t *testing.T) {
 				c.KeepExport = dir
 			}
 			for _, k := range retain.Kinds {
-				c.Keep[k] = retain.Rule{Age: time.Duration(chance.IntN(3)) * 100 * time.Minute, Records: chance.IntN(3) * 10,
-					Bytes: int64(chance.IntN(3)) * 2000}
+				c.Keep[k] = retain.Rule{Age: time.Duration(chance.IntN(3)) * 100 * time.Minute,
+					Records: chance.IntN(3) * 10, Bytes: int64(chance.IntN(3)) * 2000}
 			}
 		}
 		withFaults(t, tune, func(t *testing.T, r *faulty) {

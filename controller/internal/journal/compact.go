@@ -109,14 +109,14 @@ func (j *Journal) logEntries(from, to uint64, n int) (out []entry, err error) {
 
 // removeRecords deletes the records (in rising order) and enters them into gaps, joining
 // neighbouring gaps. It returns these, and how many bytes the records' values had.
-func (j *Journal) removeRecords(tx *bbolt.Tx, doomed []uint64) (made []gap, size int64, err error) {
+func (j *Journal) removeRecords(tx *bbolt.Tx, doomed []uint64) (formed []gap, size int64, err error) {
 	log, gaps := tx.Bucket(bucketLog), tx.Bucket(bucketGaps)
 	var open gap // from 0: there is none
 	flush := func() error {
 		if open.from == 0 {
 			return nil
 		}
-		made = append(made, open)
+		formed = append(formed, open)
 		return gaps.Put(beSeq(open.from), open.to.bytes())
 	}
 	for _, seq := range doomed {
@@ -147,7 +147,7 @@ func (j *Journal) removeRecords(tx *bbolt.Tx, doomed []uint64) (made []gap, size
 		}
 	}
 	err = flush()
-	return made, size, err
+	return formed, size, err
 }
 
 // gapBefore finds the last gap that begins before seq.

@@ -26,8 +26,8 @@ func (v *exportVerifier) joins(t *Trim) error {
 		if err := v.j.view(func(tx *bbolt.Tx) error {
 			for i := range some {
 				if !joined(tx, &some[i]) {
-					v.found(RuleJournal, some[i].from, "the records from here to %d do not join those that the journal "+
-						"has beside them (trim of record %d)", some[i].to.seq, t.Seq)
+					v.found(RuleJournal, some[i].from, "the records from here to %d do not join those that the "+
+						"journal has beside them (trim of record %d)", some[i].to.seq, t.Seq)
 				}
 			}
 			return nil
