@@ -89,17 +89,22 @@ func newUnit(t *testing.T, kind string) *unit {
 	if kind != "embedded" {
 		u.startBroker(kind, brokerPort)
 	}
-	token := filepath.Join(u.Dir, "token")
-	if err := os.WriteFile(token, []byte(u.Enroll(node)+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	command := append([]string{"/bin/sh", "-c", `token=$1; shift; exec "$@" <"$token"`, "join", token},
-		u.script("join.py", "--controller", u.App.JoinURL())...)
-	if out := proc.Run(t, u.Dir, nil, command...); out.Status != 0 {
+	if out := proc.Run(t, u.Dir, nil, u.joins(u.Enroll(node))...); out.Status != 0 {
 		t.Fatalf("joining: %+v", out)
 	}
 	u.start()
 	return u
+}
+
+// joins is the command that joins with a token.
+func (u *unit) joins(token string, args ...string) []string {
+	u.t.Helper()
+	file := filepath.Join(u.Dir, "token")
+	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
+		u.t.Fatal(err)
+	}
+	command := []string{"/bin/sh", "-c", `token=$1; shift; exec "$@" <"$token"`, "join", file}
+	return append(command, u.script("join.py", append(args, "--controller", u.App.JoinURL())...)...)
 }
 
 // script is a program of the agent's.

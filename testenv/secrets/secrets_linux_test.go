@@ -230,6 +230,7 @@ func TestNoSecretGetsOut(t *testing.T) {
 	for _, path := range []string{"/v1/config", "/v1/config/status", "/v1/config/history",
 		"/v1/config/resolved?node=n1", "/v1/config/explain?node=n1&pointer=/priority",
 		"/v1/nodes", "/v1/nodes/n1", "/v1/events", "/v1/journal/verify", "/v1/journal/export", "/v1/journal/backup",
+		"/v1/journal/trim",
 		"/v1/unit/status", "/v1/tokens", "/", "/dashboard.js", "/healthz", "/readyz",
 		"/metrics", "/debug/pprof/", "/debug/vars"} {
 		for _, bearer := range []string{"Bearer " + ann, "Bearer " + token, "Bearer " + wrongToken, "Basic " + ann, ann,

@@ -21,14 +21,15 @@ import (
 	"tandem.internal/shared/settings"
 )
 
-const journalUsage = `Usage: tandem-controller journal verify FILE [--json]
+const journalUsage = `Usage: tandem-controller journal verify FILE [--export EXPORT]... [--json]
        tandem-controller journal compact FILE [--json]
        tandem-controller journal export FILE
        tandem-controller journal backup FILE COPY [--replace]
 
 Works on the file of a journal on which no controller runs: of a stopped one, or a backup.
 
-verify   checks that the journal is what was written; exit status 1: it is damaged
+verify   checks that the journal is what was written, and each EXPORT of what was removed from it
+         (--keep-export of the controller); exit status 1: one of them is not
 compact  makes the file as small as its contents; root's acts as the user who owns the directory
 export   prints the records as JSON lines
 backup   writes a copy; --replace: also where a file stands
@@ -50,7 +51,8 @@ func journalCommand(ctx context.Context, args []string, stdout, stderr io.Writer
 	}
 	fmt.Fprintln(stderr, "tandem-controller:", err)
 	if _, usage := errors.AsType[usageError](err); usage || errors.Is(err, fs.ErrNotExist) ||
-		errors.Is(err, fs.ErrPermission) || errors.Is(err, journal.ErrNotJournal) {
+		errors.Is(err, fs.ErrPermission) || errors.Is(err, journal.ErrNotJournal) ||
+		errors.Is(err, journal.ErrNotExport) {
 		return 2
 	}
 	return 1
@@ -59,6 +61,7 @@ func journalCommand(ctx context.Context, args []string, stdout, stderr io.Writer
 // journalArgs are the arguments of a verb.
 type journalArgs struct {
 	files         []string
+	exports       []string // of verify
 	json, replace bool
 }
 
@@ -92,8 +95,18 @@ func parseJournalArgs(verb string, args []string) (a journalArgs, err error) {
 	if verb == "backup" {
 		want = 2
 	}
-	for _, arg := range args {
+	for len(args) > 0 {
+		arg := args[0]
+		args = args[1:]
+		export, is := strings.CutPrefix(arg, "--export=")
 		switch {
+		case verb == "verify" && (is || arg == "--export"):
+			if !is && len(args) == 0 {
+				return a, errors.New("--export needs the name of a file")
+			} else if !is {
+				export, args = args[0], args[1:]
+			}
+			a.exports = append(a.exports, export)
 		case arg == "--json" && (verb == "verify" || verb == "compact"):
 			a.json = true
 		case arg == "--replace" && verb == "backup":
@@ -120,21 +133,41 @@ func openJournal(file string, f func(*journal.Journal) error) (err error) {
 	return f(j)
 }
 
+// verification is what verify prints with --json.
+type verification struct {
+	op.Verification
+	Exports []journal.ExportProof `json:"exports,omitempty"`
+}
+
 func verifyFile(ctx context.Context, a journalArgs, stdout io.Writer) error {
-	var v op.Verification
+	var v verification
+	text, whole := "", true
 	err := openJournal(a.files[0], func(j *journal.Journal) error {
 		proof, err := j.Verify(ctx)
-		v = op.Verification{OK: proof.OK(), Report: proof.String()}
+		v.OK, v.Report = proof.OK(), proof.String()
+		text = v.Report
+		for _, file := range a.exports {
+			if err != nil {
+				break
+			}
+			var e journal.ExportProof
+			e, err = j.VerifyExport(ctx, file)
+			v.Exports = append(v.Exports, e)
+			text, whole = text+"\n"+e.String(), whole && e.OK()
+		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if err := show(stdout, a.json, v, term.CleanLines(v.Report)); err != nil {
+	if err := show(stdout, a.json, v, term.CleanLines(text)); err != nil {
 		return err
 	}
-	if !v.OK {
+	switch {
+	case !v.OK:
 		return errDamaged
+	case !whole:
+		return errors.New("an export is not what was written, or not of this journal")
 	}
 	return nil
 }

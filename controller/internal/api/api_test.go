@@ -261,6 +261,7 @@ func TestAnswers(t *testing.T) {
 		{"HEAD", "/v1/nodes?watch=1", "", 200, "", ""},
 		{"HEAD", "/v1/journal/backup", "", 200, "", ""},
 		{"GET", "/v1/journal/verify", "", 200, "", `"ok":true`},
+		{"GET", "/v1/journal/trim", "", 200, "", `"keepRecords":`},
 		{"GET", "/v1/journal/export", "", 200, "", `"opened"`},
 		{"GET", "/v1/journal/backup", "", 200, "", "\x07"},
 		{"GET", "/v1/journal/backup", "x", 400, wire.CodeInvalidArgument, "no body"},

@@ -59,6 +59,7 @@ func TestFailuresOfTheUnit(t *testing.T) {
 			"GET /v1/unit/status":            apitest.Failing(op.UnitStatus, c.err),
 			"GET /v1/events?follow=1":        apitest.Failing(op.UnitStatus, c.err),
 			"GET /v1/journal/verify":         apitest.Failing(op.VerifyJournal, c.err),
+			"GET /v1/journal/trim":           apitest.Failing(op.TrimPlan, c.err),
 			"POST /v1/tokens":                apitest.Failing(op.UnitStatus, c.err),
 			"GET /v1/workloads/status":       apitest.Failing(apitest.Sets.Status, c.err),
 			"GET /v1/workloads":              apitest.Failing(apitest.Sets.Show, c.err),

@@ -22,6 +22,7 @@ var roles = map[tokens.Role][]string{
 		"GET /v1/config", "GET /v1/config/status", "GET /v1/config/history", "GET /v1/config/diff",
 		"GET /v1/config/resolved", "GET /v1/config/explain",
 		"GET /v1/nodes", "GET /v1/nodes/{node}", "GET /v1/events", "GET /v1/journal/verify", "GET /v1/unit/status",
+		"GET /v1/journal/trim",
 		"GET /v1/keys", "GET /v1/ca", "GET /v1/ca/export", "GET /v1/openapi.json", "POST /v1/tokens/redeem",
 		"GET /v1/nodes/{node}/health", "GET /v1/health/settings",
 		"GET /v1/workloads", "GET /v1/workloads/status", "GET /v1/workloads/slots", "GET /v1/workloads/history",

@@ -34,6 +34,7 @@ func (b Core) Operations() []api.Operation {
 		api.Bind(op.WhySlot, c.WhySlot),
 		api.Bind(op.SlotLogs, c.SlotLogs),
 		api.Ask(op.VerifyJournal, c.Verify),
+		api.Ask(op.TrimPlan, c.TrimPlan),
 		api.File(op.ExportJournal, "", c.Export),
 		api.File(op.BackupJournal, "journal.db", c.Backup),
 		api.FileOf(op.BackupUnit, "tandem.backup", c.BackupUnit),

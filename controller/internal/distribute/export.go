@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"tandem.internal/controller/internal/journal"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/wire"
 )
@@ -37,6 +38,11 @@ const (
 	exportEnd = ".jsonl.gz"
 	partEnd   = ".part"
 )
+
+// exportName is the name of the export of what goes between two records.
+func exportName(j *journal.Journal, first, last uint64) string {
+	return fmt.Sprintf("journal-%d-%d-%d%s", j.Epoch(), first, last, exportEnd)
+}
 
 // write makes the file with what fill writes, and returns its hash. After an error there is none.
 func (e *exportFile) write(fill func(*gzipped) error) (sum string, err error) {

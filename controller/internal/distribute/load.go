@@ -3,7 +3,6 @@ package distribute
 import (
 	"context"
 	"encoding/hex"
-	"math"
 	"sync"
 	"time"
 
@@ -200,17 +199,14 @@ func (c *Core) compact(ctx context.Context) error {
 		return err
 	}
 	running := sync.OnceValues(func() (map[string]bool, error) { return c.bodiesRunning(ctx) })
-	done, err := j.Compact(ctx, journal.Policy{
-		KeepRecords: math.MaxInt,
-		KeepBody: func(h journal.Hash) bool {
-			hash := wire.HashPrefix + hex.EncodeToString(h[:])
-			keep, err := used()
-			if err != nil || keep[hash] {
-				return true
-			}
-			keep, err = running()
-			return err != nil || keep[hash]
-		},
+	done, err := j.DropBodies(ctx, func(h journal.Hash) bool {
+		hash := wire.HashPrefix + hex.EncodeToString(h[:])
+		keep, err := used()
+		if err != nil || keep[hash] {
+			return true
+		}
+		keep, err = running()
+		return err != nil || keep[hash]
 	})
 	if done.Bodies > 0 {
 		c.cfg.Log.Info("documents that nothing refers to are gone", zap.Int("bodies", done.Bodies),

@@ -15,7 +15,7 @@ import (
 // up to floor; and of documents that were decided, of desired statuses, and of submissions that changed nothing, those
 // that are too many of their source. What nodes have or a rollout may bring back does not, nor the newest of each
 // source, and of each submitter on each topic: older ones are not judged after it.
-func (c *Core) superseded(ctx context.Context, j *journal.Journal, plan *retain.Plan, floor uint64) (doomed []uint64,
+func (c *Core) superseded(ctx context.Context, j *journal.Journal, plan *retain.Plan, floor uint64) (doomed []outdated,
 	err error) {
 
 	b := bounded{c: c, j: j, plan: plan, floor: floor, kept: map[string]*retain.Amount{}, counted: map[string]bool{},
@@ -25,16 +25,23 @@ func (c *Core) superseded(ctx context.Context, j *journal.Journal, plan *retain.
 	}
 	f := journal.Filter{Reverse: true, Types: []record.Type{record.Accepted, record.Refused, record.Settings}}
 	if err := j.Scan(f, func(r record.Record) error {
-		keep, err := b.keeps(&r)
-		if err == nil && !keep {
-			doomed = append(doomed, r.Seq)
+		why, document, err := b.goes(&r)
+		if err == nil && why != "" {
+			doomed = append(doomed, outdated{r.Seq, why, document})
 		}
 		return err
 	}); err != nil {
 		return nil, err
 	}
-	slices.Sort(doomed)
+	slices.Reverse(doomed)
 	return doomed, nil
+}
+
+// outdated is a record about a document that goes.
+type outdated struct {
+	seq      uint64
+	why      retain.Reason
+	document int64 // bytes of the document, if it goes with it
 }
 
 // bounded counts what is kept, the newest first.
@@ -50,15 +57,16 @@ type bounded struct {
 	newest  map[line]bool
 }
 
-// keeps reports whether a record stays. It is asked about the newest ones first.
-func (b *bounded) keeps(r *record.Record) (bool, error) {
+// goes says why a record goes, with how many bytes of its document; or that it stays. It is asked about the newest ones
+// first.
+func (b *bounded) goes(r *record.Record) (why retain.Reason, document int64, err error) {
 	wanted := r.Kind == string(record.KindWanted)
 	if r.Type == record.Settings && !wanted {
-		return true, nil
+		return "", 0, nil
 	}
 	v, err := record.Submitted(r)
 	if err != nil {
-		return true, err
+		return "", 0, err
 	}
 	of := r.Kind + " " + r.Type.String()
 	if v.Nothing {
@@ -68,10 +76,10 @@ func (b *bounded) keeps(r *record.Record) (bool, error) {
 	if !machine {
 		of += " by people"
 	}
-	size, err := b.size(r, &v)
-	if err != nil {
-		return true, err
+	if document, err = b.document(r, &v); err != nil {
+		return "", 0, err
 	}
+	size := int64(len(r.Data)) + document
 	a := b.kept[of]
 	if a == nil {
 		a = &retain.Amount{}
@@ -83,27 +91,29 @@ func (b *bounded) keeps(r *record.Record) (bool, error) {
 	a.Records, a.Bytes = a.Records+1, a.Bytes+size
 	used := a.Records == 1 || first || v.Hash != "" && b.used[v.Hash]
 	if machine && (a.Records > b.c.cfg.KeepSuperseded || a.Bytes > b.c.cfg.KeepDocuments) {
-		return used, nil
+		if used {
+			return "", 0, nil
+		}
+		return retain.Source, document, nil
 	}
 	all := retain.Amount{Records: b.all.Records + 1, Bytes: b.all.Bytes + size}
-	tooMany := b.plan.Rule(retain.Documents).Exceeded(all) || b.plan.Old(retain.Documents, r.Seq)
-	if r.Seq <= b.floor && tooMany && !used {
-		return false, nil
+	if why = b.plan.TooMuch(retain.Documents, r.Seq, all); why != "" && r.Seq <= b.floor && !used {
+		return why, document, nil
 	}
 	b.all = all
-	return true, nil
+	return "", 0, nil
 }
 
-// size is what the journal has of a record, with its document.
-func (b *bounded) size(r *record.Record, v *record.Verdict) (int64, error) {
-	size := int64(len(r.Data))
-	if hash, has := r.Body(); has && !b.counted[v.Hash] {
-		b.counted[v.Hash] = true
-		document, _, err := b.j.Body(hash)
-		if err != nil && !errors.Is(err, journal.ErrDamaged) { // which is told of elsewhere
-			return 0, err
-		}
-		size += int64(len(document))
+// document is how many bytes the journal has of a record's document, of which no newer one has the same.
+func (b *bounded) document(r *record.Record, v *record.Verdict) (int64, error) {
+	hash, has := r.Body()
+	if !has || b.counted[v.Hash] {
+		return 0, nil
 	}
-	return size, nil
+	b.counted[v.Hash] = true
+	document, _, err := b.j.Body(hash)
+	if err != nil && !errors.Is(err, journal.ErrDamaged) { // which is told of elsewhere
+		return 0, err
+	}
+	return int64(len(document)), nil
 }

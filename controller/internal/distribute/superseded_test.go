@@ -59,6 +59,11 @@ func TestSupersededDocumentsGo(t *testing.T) {
 				t.Fatalf("%+v %v", got, err)
 			}
 		}
+		plan, err := r.core.TrimPlan(t.Context())
+		if err != nil || plan.Records != more || plan.Kinds[4].Why[string(retain.Source)] != more ||
+			plan.Documents != more*int64(len(faultyDoc("1.0.0"))) {
+			t.Errorf("%+v would go: %v", plan, err)
+		}
 		r.compacts()
 		all := r.records(record.Accepted)
 		if len(all) != maxSuperseded+2 {
@@ -103,11 +108,11 @@ func TestNewestOfEachSubmitterStays(t *testing.T) {
 		plan: retain.NewPlan(nil, at), counted: map[string]bool{}, newest: map[line]bool{}}
 	var left []uint64
 	for i := len(all) - 1; i >= 0; i-- {
-		keep, err := b.keeps(&all[i])
+		why, _, err := b.goes(&all[i])
 		if err != nil {
 			t.Fatal(err)
 		}
-		if keep {
+		if why == "" {
 			left = append(left, all[i].Seq)
 		}
 	}

@@ -49,40 +49,77 @@ func (c *Core) trim(ctx context.Context, j *journal.Journal) (done journal.Compa
 	if err != nil {
 		return done, err
 	}
-	now := c.cfg.Now()
-	if c.silent() {
-		now = time.Time{} // it may not be the time
-	}
-	plan := retain.NewPlan(c.cfg.Keep, now)
-	if err := j.Headers(ctx, st.Checkpoint, func(h retain.Header) error { plan.Count(h); return nil }); err != nil {
-		return done, err
-	}
-	floor := st.Last - min(st.Last, uint64(max(c.cfg.KeepRecords, 0)))
-	drop, err := c.superseded(ctx, j, plan, floor)
-	if err != nil && !errors.Is(err, journal.ErrDamaged) { // what is damaged may be what would go
+	l, err := c.leaving(ctx, j, st.Last, st.Checkpoint)
+	if err != nil {
 		return done, err
 	}
 	cut := cutting{c: c, j: j, done: &done}
 	if cut.gone, err = j.Gone(); err != nil {
 		return done, err
 	}
-	err = j.Headers(ctx, st.Checkpoint, func(h retain.Header) error {
-		for len(drop) > 0 && drop[0] < h.Seq {
-			drop = drop[1:]
-		}
-		if superseded := len(drop) > 0 && drop[0] == h.Seq; !superseded && (h.Seq > floor || !plan.Goes(h)) {
-			return nil
-		}
+	if err := l.each(ctx, func(h retain.Header, _ outdated) error {
 		cut.add(h)
 		if len(cut.doomed) == maxTrim {
 			return cut.cut(ctx)
 		}
 		return nil
-	})
-	if err != nil {
+	}); err != nil {
 		return done, err
 	}
 	return done, cut.cut(ctx)
+}
+
+// leaving is what goes of a journal now.
+type leaving struct {
+	j     *journal.Journal
+	upTo  uint64       // nothing newer goes
+	floor uint64       // nor anything newer than that but what is superseded
+	plan  *retain.Plan // that has counted
+	drop  []outdated
+	there map[retain.Kind]retain.Amount // before it goes
+	time  time.Time                     // zero: it is not known
+}
+
+// leaving finds out what goes of a journal of so many records, up to one of them.
+func (c *Core) leaving(ctx context.Context, j *journal.Journal, last, upTo uint64) (*leaving, error) {
+	l := &leaving{j: j, upTo: upTo, floor: last - min(last, uint64(max(c.cfg.KeepRecords, 0))), time: c.cfg.Now(),
+		there: map[retain.Kind]retain.Amount{}}
+	if c.silent() {
+		l.time = time.Time{} // it may not be the time
+	}
+	l.plan = retain.NewPlan(c.cfg.Keep, l.time)
+	err := j.Headers(ctx, upTo, func(h retain.Header) error { l.plan.Count(h); return nil })
+	if err != nil {
+		return nil, err
+	}
+	for kind, a := range l.plan.There {
+		l.there[kind] = *a
+	}
+	l.drop, err = c.superseded(ctx, j, l.plan, l.floor)
+	if err != nil && !errors.Is(err, journal.ErrDamaged) { // what is damaged may be what would go
+		return nil, err
+	}
+	return l, nil
+}
+
+// each calls fn, once, for every record that goes, the oldest first, and why.
+func (l *leaving) each(ctx context.Context, fn func(retain.Header, outdated) error) error {
+	drop := l.drop
+	return l.j.Headers(ctx, l.upTo, func(h retain.Header) error {
+		for len(drop) > 0 && drop[0].seq < h.Seq {
+			drop = drop[1:]
+		}
+		if len(drop) > 0 && drop[0].seq == h.Seq {
+			return fn(h, drop[0])
+		}
+		if h.Seq > l.floor {
+			return nil
+		}
+		if why := l.plan.Goes(h); why != "" {
+			return fn(h, outdated{seq: h.Seq, why: why})
+		}
+		return nil
+	})
 }
 
 // cutting gathers records that go, and has them go.
@@ -141,8 +178,7 @@ func (t *cutting) export(ctx context.Context) (before, last journal.Hash, err er
 	if t.c.cfg.KeepExport == "" {
 		return t.j.ExportSome(ctx, nil, t.doomed)
 	}
-	e := exportFile{dir: t.c.cfg.KeepExport, around: t.c.cfg.Around,
-		name: fmt.Sprintf("journal-%d-%d-%d%s", t.j.Epoch(), t.data.First, t.data.Last, exportEnd)}
+	e := exportFile{dir: t.c.cfg.KeepExport, around: t.c.cfg.Around, name: exportName(t.j, t.data.First, t.data.Last)}
 	t.data.Sum, err = e.write(func(w *gzipped) (err error) {
 		before, last, err = t.j.ExportSome(ctx, w, t.doomed)
 		return err

@@ -4,126 +4,76 @@ import (
 	"context"
 	"encoding/binary"
 	"slices"
-	"time"
 
 	"go.etcd.io/bbolt"
 )
 
-// Policy says what Compact may remove. A record goes only if every rule lets it go, or it is in Drop; without a
-// checkpoint, or after it, nothing goes. The zero Policy removes every record up to the
-// checkpoint and no body.
-type Policy struct {
-	KeepRecords int       // the newest so many records stay
-	KeepSince   time.Time // records from this time on stay; zero: no such rule
-	KeepTypes   []Type    // records of these types stay for ever
-	// asked last, for each record that would go; Data is valid during the call; may be nil
-	Keep     func(Record) bool
-	KeepBody func(Hash) bool // asked for each body; nil: every body stays
-	Drop     []uint64        // records that go whatever the other rules say; in rising order, and all there
-}
-
-// Compacted says what Compact did.
+// Compacted says what Drop or DropBodies did.
 type Compacted struct {
 	Records int   // removed
 	Bodies  int   // removed
 	Bytes   int64 // of the removed values
 }
 
-// compactChunk bounds how many keys one transaction of Compact visits or removes, and so how
+// compactChunk bounds how many keys one transaction visits or removes that makes room, and so how
 // long an Append may wait for it: some milliseconds.
 const compactChunk = 1000
 
-// Compact removes what the policy lets go, in small transactions, while the journal is in use.
-// The chain stays provable: each run of removed records leaves one entry in gaps. The file does
-// not shrink, its free pages are used again. The policy's functions run on the caller's
-// goroutine outside any transaction. A body that is appended while Compact runs stays, whatever
-// KeepBody said. Interrupting it, by ctx or a crash, leaves a valid journal with some of the work
-// done.
-func (j *Journal) Compact(ctx context.Context, p Policy) (done Compacted, err error) {
+// Drop removes these records, in rising order and all there, as far as the checkpoint has them: in small transactions,
+// while the journal is in use. The chain stays provable: each run of removed records leaves one entry in gaps. The file
+// does not shrink, its free pages are used again. Interrupting it, by ctx or a crash, leaves a valid journal with some
+// of the work done.
+func (j *Journal) Drop(ctx context.Context, doomed []uint64) (done Compacted, err error) {
+	err = j.maintain(ctx, func() error {
+		st, err := j.Stats()
+		if err != nil {
+			return err
+		}
+		after, _ := slices.BinarySearch(doomed, st.Checkpoint+1)
+		for some := range slices.Chunk(doomed[:after], compactChunk) {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := j.remove(some, &done); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return done, err
+}
+
+// DropBodies removes the bodies that keep, which is asked for each outside any transaction, does not want kept. One
+// that is appended meanwhile stays, whatever keep said. It works as Drop does.
+func (j *Journal) DropBodies(ctx context.Context, keep func(Hash) bool) (done Compacted, err error) {
+	err = j.maintain(ctx, func() error { return j.dropBodies(ctx, keep, &done) })
+	return done, err
+}
+
+// maintain runs fn while nothing else does that may not run beside it.
+func (j *Journal) maintain(ctx context.Context, fn func() error) error {
 	if err := j.writable(); err != nil {
-		return done, err
+		return err
 	}
 	select {
 	case j.maintenance <- struct{}{}:
 		defer func() { <-j.maintenance }()
 	case <-ctx.Done():
-		return done, ctx.Err()
+		return ctx.Err()
 	}
-	if err := j.drop(ctx, p.Drop, &done); err != nil {
-		return done, err
-	}
-	if err := j.compactLog(ctx, p, &done); err != nil || p.KeepBody == nil {
-		return done, err
-	}
-	return done, j.compactBodies(ctx, p, &done)
-}
-
-func (j *Journal) compactLog(ctx context.Context, p Policy, done *Compacted) error {
-	st, err := j.Stats()
-	if err != nil {
-		return err
-	}
-	upTo := st.Checkpoint
-	if keep := uint64(max(p.KeepRecords, 0)); keep >= st.Last {
-		return nil
-	} else if keep > 0 {
-		upTo = min(upTo, st.Last-keep)
-	}
-	types := setOf(p.KeepTypes)
-	defer j.index.forget(upTo)
-	for next := uint64(1); next <= upTo; {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		visits := 0
-		var doomed []uint64
-		err := j.Scan(Filter{From: next, To: upTo, Limit: compactChunk}, func(r Record) error {
-			visits, next = visits+1, r.Seq+1
-			old := p.KeepSince.IsZero() || r.At.Before(p.KeepSince)
-			if old && !types.has(r.Type) && (p.Keep == nil || !p.Keep(r)) {
-				doomed = append(doomed, r.Seq)
-			}
-			return nil
-		})
-		if err != nil || visits == 0 {
-			return err
-		}
-		if len(doomed) == 0 {
-			continue
-		}
-		if err := j.remove(doomed, done); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// drop removes these records, as far as the checkpoint has them.
-func (j *Journal) drop(ctx context.Context, doomed []uint64, done *Compacted) error {
-	st, err := j.Stats()
-	if err != nil {
-		return err
-	}
-	after, _ := slices.BinarySearch(doomed, st.Checkpoint+1)
-	for some := range slices.Chunk(doomed[:after], compactChunk) {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := j.remove(some, done); err != nil {
-			return err
-		}
-	}
-	return nil
+	return fn()
 }
 
 // remove removes a chunk of records.
 func (j *Journal) remove(doomed []uint64, done *Compacted) error {
 	var bytes int64
+	var gaps []gap
 	err := j.update(func(tx *bbolt.Tx) (err error) {
-		bytes, err = j.removeRecords(tx, doomed)
+		gaps, bytes, err = j.removeRecords(tx, doomed)
 		return err
 	}, nil)
 	if err == nil {
+		j.index.forget(doomed[0], gaps)
 		done.Records += len(doomed)
 		done.Bytes += bytes
 	}
@@ -158,45 +108,46 @@ func (j *Journal) logEntries(from, to uint64, n int) (out []entry, err error) {
 }
 
 // removeRecords deletes the records (in rising order) and enters them into gaps, joining
-// neighbouring gaps. It returns how many bytes their values had.
-func (j *Journal) removeRecords(tx *bbolt.Tx, doomed []uint64) (size int64, err error) {
+// neighbouring gaps. It returns these, and how many bytes the records' values had.
+func (j *Journal) removeRecords(tx *bbolt.Tx, doomed []uint64) (formed []gap, size int64, err error) {
 	log, gaps := tx.Bucket(bucketLog), tx.Bucket(bucketGaps)
-	var from uint64 // the open gap; 0: none
-	var to mark
+	var open gap // from 0: there is none
 	flush := func() error {
-		if from == 0 {
+		if open.from == 0 {
 			return nil
 		}
-		return gaps.Put(beSeq(from), to.bytes())
+		formed = append(formed, open)
+		return gaps.Put(beSeq(open.from), open.to.bytes())
 	}
 	for _, seq := range doomed {
 		value := log.Get(beSeq(seq))
 		if len(value) < hashSize {
-			return 0, j.Damaged("record %d is gone", seq)
+			return nil, 0, j.Damaged("record %d is gone", seq)
 		}
 		size += int64(len(value))
 		at := mark{seq, Hash(value[:hashSize])}
 		if err := log.Delete(beSeq(seq)); err != nil {
-			return 0, err
+			return nil, 0, err
 		}
-		if from == 0 || to.seq != seq-1 {
+		if open.from == 0 || open.to.seq != seq-1 {
 			if err := flush(); err != nil {
-				return 0, err
+				return nil, 0, err
 			}
-			from = seq
+			open.from = seq
 			if start, end, ok := gapBefore(gaps, seq); ok && end.seq == seq-1 {
-				from = start
+				open.from = start
 			}
 		}
-		to = at
+		open.to = at
 		if next, ok := parseMark(gaps.Get(beSeq(seq + 1))); ok {
-			to = next
+			open.to = next
 			if err := gaps.Delete(beSeq(seq + 1)); err != nil {
-				return 0, err
+				return nil, 0, err
 			}
 		}
 	}
-	return size, flush()
+	err = flush()
+	return formed, size, err
 }
 
 // gapBefore finds the last gap that begins before seq.
@@ -213,8 +164,8 @@ func gapBefore(gaps *bbolt.Bucket, seq uint64) (from uint64, to mark, ok bool) {
 	return binary.BigEndian.Uint64(k), to, ok
 }
 
-func (j *Journal) compactBodies(ctx context.Context, p Policy, done *Compacted) error {
-	// From here on Append notes what it stores: KeepBody may have said no a moment before.
+func (j *Journal) dropBodies(ctx context.Context, keep func(Hash) bool, done *Compacted) error {
+	// From here on Append notes what it stores: keep may have said no a moment before.
 	if err := j.locked(func() { j.fresh = make(map[Hash]struct{}) }); err != nil {
 		return err
 	}
@@ -230,7 +181,7 @@ func (j *Journal) compactBodies(ctx context.Context, p Policy, done *Compacted) 
 		next = &hashes[len(hashes)-1]
 		var doomed []Hash
 		for _, h := range hashes {
-			if !p.KeepBody(h) {
+			if !keep(h) {
 				doomed = append(doomed, h)
 			}
 		}

@@ -35,25 +35,18 @@ func gapList(t *testing.T, j *Journal) (out []string) {
 	return out
 }
 
-func TestCompactRules(t *testing.T) {
-	odd := func(r Record) bool { return r.Seq%2 == 1 }
+func TestDrop(t *testing.T) {
 	for name, c := range map[string]struct {
 		checkpoint uint64
-		p          Policy
+		doomed     []uint64
 		left       string
 		gaps       string
 	}{
-		"no checkpoint":       {0, Policy{}, "[1 2 3 4 5 6 7 8 9]", "[]"},
-		"up to a checkpoint":  {6, Policy{}, "[7 8 9]", "[1-6]"},
-		"everything":          {9, Policy{}, "[]", "[1-9]"},
-		"newest":              {9, Policy{KeepRecords: 2}, "[8 9]", "[1-7]"},
-		"newest and a check":  {5, Policy{KeepRecords: 2}, "[6 7 8 9]", "[1-5]"},
-		"more than there are": {9, Policy{KeepRecords: 100}, "[1 2 3 4 5 6 7 8 9]", "[]"},
-		"types":               {9, Policy{KeepTypes: []Type{Accepted, Refused, Withdrawn}}, "[2 3 5]", "[1-1 4-4 6-9]"},
-		"since":               {9, Policy{KeepSince: testTime.Add(3)}, "[4 5 6 7 8 9]", "[1-3]"},
-		"dropped":             {6, Policy{KeepRecords: 9, Drop: []uint64{2, 5, 6, 8}}, "[1 3 4 7 8 9]", "[2-2 5-6]"},
-		"dropped and asked":   {9, Policy{Keep: odd, Drop: []uint64{3, 4}}, "[1 5 7 9]", "[2-4 6-6 8-8]"},
-		"asked":               {7, Policy{Keep: odd}, "[1 3 5 7 8 9]", "[2-2 4-4 6-6]"},
+		"no checkpoint":      {0, []uint64{1, 2}, "[1 2 3 4 5 6 7 8 9]", "[]"},
+		"nothing":            {9, nil, "[1 2 3 4 5 6 7 8 9]", "[]"},
+		"up to a checkpoint": {6, []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9}, "[7 8 9]", "[1-6]"},
+		"everything":         {9, []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9}, "[]", "[1-9]"},
+		"some":               {6, []uint64{2, 5, 6, 8}, "[1 3 4 7 8 9]", "[2-2 5-6]"},
 	} {
 		j := mustOpen(t, tempPath(t), Options{})
 		b := Batch{Records: recs(0, 9)}
@@ -61,10 +54,10 @@ func TestCompactRules(t *testing.T) {
 			b.Checkpoint = &Checkpoint{Seq: c.checkpoint}
 		}
 		mustAppend(t, j, b)
-		done, err := j.Compact(t.Context(), c.p)
+		done, err := j.Drop(t.Context(), c.doomed)
 		left := all(t, j)
 		if err != nil || fmt.Sprint(seqs(left)) != c.left || fmt.Sprint(gapList(t, j)) != c.gaps ||
-			done.Records != 9-len(left) {
+			done.Records != 9-len(left) || done.Records > 0 == (done.Bytes == 0) {
 			t.Errorf("%s: left %v gaps %v %+v %v", name, seqs(left), gapList(t, j), done, err)
 		}
 		for _, r := range left {
@@ -83,7 +76,7 @@ func TestCompactRules(t *testing.T) {
 	}
 }
 
-func TestCompactJoinsGaps(t *testing.T) {
+func TestDropJoinsGaps(t *testing.T) {
 	j := mustOpen(t, tempPath(t), Options{})
 	mustAppend(t, j, Batch{Records: recs(0, 9), Checkpoint: &Checkpoint{Seq: 9}})
 	for _, c := range []struct {
@@ -93,8 +86,7 @@ func TestCompactJoinsGaps(t *testing.T) {
 		{[]uint64{2}, "[2-2]"}, {[]uint64{4}, "[2-2 4-4]"}, {[]uint64{3}, "[2-4]"}, {[]uint64{5, 7}, "[2-5 7-7]"},
 		{[]uint64{1}, "[1-5 7-7]"}, {[]uint64{6, 8, 9}, "[1-9]"},
 	} {
-		keep := func(r Record) bool { return !bytes.ContainsRune([]byte(fmt.Sprint(c.drop)), rune('0'+r.Seq)) }
-		if _, err := j.Compact(t.Context(), Policy{Keep: keep}); err != nil {
+		if _, err := j.Drop(t.Context(), c.drop); err != nil {
 			t.Fatal(err)
 		}
 		if got := fmt.Sprint(gapList(t, j)); got != c.want {
@@ -106,7 +98,7 @@ func TestCompactJoinsGaps(t *testing.T) {
 	}
 }
 
-func TestCompactBodies(t *testing.T) {
+func TestDropBodies(t *testing.T) {
 	j := mustOpen(t, tempPath(t), Options{})
 	var b Batch
 	kept := map[Hash]bool{}
@@ -116,17 +108,14 @@ func TestCompactBodies(t *testing.T) {
 		kept[sha256.Sum256(body)] = i%3 == 0
 	}
 	mustAppend(t, j, b)
-	if done, err := j.Compact(t.Context(), Policy{}); err != nil || done.Bodies != 0 {
-		t.Errorf("no rule for bodies, and yet %+v %v", done, err)
-	}
 	again := true
-	done, err := j.Compact(t.Context(), Policy{KeepBody: func(h Hash) bool {
-		if again { // a batch that comes while Compact decides brings bodies 1 to 4 back
+	done, err := j.DropBodies(t.Context(), func(h Hash) bool {
+		if again { // a batch that comes while it is decided brings bodies 1 to 4 back
 			again = false
 			mustAppend(t, j, Batch{Bodies: b.Bodies[1:5]})
 		}
 		return kept[h]
-	}})
+	})
 	if err != nil || done.Bodies != 2500-834-3 {
 		t.Errorf("%+v %v", done, err)
 	}
@@ -141,8 +130,8 @@ func TestCompactBodies(t *testing.T) {
 	}
 }
 
-// Growth is bounded: with regular checkpoints and compaction the file stops growing.
-func TestCompactBoundsTheFile(t *testing.T) {
+// Growth is bounded: with regular checkpoints and trims the file stops growing.
+func TestDropBoundsTheFile(t *testing.T) {
 	j := mustOpen(t, tempPath(t), Options{})
 	j.db.NoSync = true
 	size := func() int64 {
@@ -160,7 +149,8 @@ func TestCompactBoundsTheFile(t *testing.T) {
 			b.Records[i].Data = make([]byte, 300)
 		}
 		mustAppend(t, j, b)
-		if _, err := j.Compact(t.Context(), Policy{KeepRecords: 1000}); err != nil {
+		last := j.Last()
+		if _, err := dropIf(t.Context(), j, func(r Record) bool { return r.Seq+1000 <= last }); err != nil {
 			t.Fatal(err)
 		}
 		if round == 5 {
@@ -180,17 +170,18 @@ func TestCompactBoundsTheFile(t *testing.T) {
 	}
 }
 
-func TestCompactIsInterrupted(t *testing.T) {
-	j := mustOpen(t, tempPath(t), Options{})
-	mustAppend(t, j, Batch{Records: recs(0, 3*compactChunk), Checkpoint: &Checkpoint{Seq: 3 * compactChunk}})
+func TestDropIsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	n := 0
-	done, err := j.Compact(ctx, Policy{Keep: func(Record) bool {
-		if n++; n == compactChunk+1 {
+	commits := 0
+	j := mustOpen(t, tempPath(t), Options{Faults: Faults{AfterCommit: func() error {
+		if commits--; commits == 0 {
 			cancel()
 		}
-		return false
-	}})
+		return nil
+	}}})
+	mustAppend(t, j, Batch{Records: recs(0, 3*compactChunk), Checkpoint: &Checkpoint{Seq: 3 * compactChunk}})
+	commits = 2
+	done, err := dropIf(ctx, j, func(Record) bool { return true })
 	if !errors.Is(err, context.Canceled) || done.Records != 2*compactChunk {
 		t.Errorf("%+v %v", done, err)
 	}
@@ -199,7 +190,7 @@ func TestCompactIsInterrupted(t *testing.T) {
 	}
 	j.maintenance <- struct{}{} // one at a time
 	defer func() { <-j.maintenance }()
-	if _, err := j.Compact(ctx, Policy{}); !errors.Is(err, context.Canceled) {
+	if _, err := j.Drop(ctx, nil); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
@@ -298,7 +289,7 @@ func TestCompactFile(t *testing.T) {
 		b.Records[i].Data = make([]byte, 1000)
 	}
 	mustAppend(t, j, b)
-	if _, err := j.Compact(t.Context(), Policy{KeepRecords: 10}); err != nil {
+	if _, err := dropIf(t.Context(), j, func(r Record) bool { return r.Seq <= 4990 }); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := CompactFile(path, Options{LockTimeout: time.Millisecond}); !errors.Is(err, ErrLocked) {

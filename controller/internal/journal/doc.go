@@ -11,7 +11,7 @@
 //	  copy                    present in a backup only: whoever opens it for writing raises the epoch
 //	log
 //	  <seq uint64>            chain hash [32] ++ header ++ data
-//	gaps                      what Compact removed from the log, so that the chain stays provable
+//	gaps                      what Drop removed from the log, so that the chain stays provable
 //	  <first seq uint64>      last seq uint64 ++ chain hash of the last seq
 //	bodies
 //	  <sha256 [32]>           the bytes that have this hash

@@ -14,6 +14,7 @@ import (
 var (
 	ErrLocked     = errors.New("journal is locked by another process")   // code unavailable
 	ErrNotJournal = errors.New("not a journal")                          // code malformed
+	ErrNotExport  = errors.New("not an export")                          // code malformed
 	ErrNewer      = errors.New("journal was written by a newer version") // code wrong-version
 	// code wrong-version; old file opened read-only
 	ErrOlder    = errors.New("journal must be upgraded first")

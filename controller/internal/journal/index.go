@@ -7,7 +7,7 @@ import (
 
 // An index says of each block of records what may be in it, so that a question for few of a million passes over the
 // others. It is in memory: a set of types and a Bloom filter of names for each block, about 2.5 bytes a record. It
-// never says that a record is not there which is; so it need not follow what Compact removes. It is filled by Append
+// never says that a record is not there which is; so it need not follow what Drop removes. It is filled by Append
 // and by whoever reads the log in order, as each start does. Of a block that it does not know it says nothing.
 type index struct {
 	seed maphash.Seed
@@ -134,12 +134,13 @@ func (x *index) knows(number uint64) bool {
 	return x.blocks[number] != nil
 }
 
-// forget drops the blocks up to a record: Compact has left little there.
-func (x *index) forget(upTo uint64) {
+// forget drops the blocks of which nothing is left in the log, now that there are these gaps and no others behind a
+// record.
+func (x *index) forget(from uint64, gaps []gap) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for n := range x.blocks {
-		if (n+1)*blockSize <= upTo {
+	for _, g := range gaps {
+		for n := max(blockOf(from), blockOf(g.from+blockSize-1)); (n+1)*blockSize <= g.to.seq+1; n++ {
 			delete(x.blocks, n)
 		}
 	}

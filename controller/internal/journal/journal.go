@@ -45,7 +45,7 @@ type Journal struct {
 	broken atomic.Pointer[failure] // set once, by the first failed commit
 	closed atomic.Bool
 
-	// maintenance holds one token: Compact and Verify exclude each other.
+	// maintenance holds one token: Drop, DropBodies and Verify exclude each other.
 	maintenance chan struct{}
 
 	// writer is the single-writer rule: held across a commit on purpose. Readers never take it.
@@ -53,7 +53,7 @@ type Journal struct {
 	head   mark              // newest record
 	index  *index            // which records may be where
 	seal   sealer            // buffers of the running write
-	fresh  map[Hash]struct{} // bodies stored since the running Compact began; nil without one
+	fresh  map[Hash]struct{} // bodies stored since the running DropBodies began; nil without one
 	key    [8]byte
 }
 

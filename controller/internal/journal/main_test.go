@@ -132,4 +132,22 @@ func raw(t testing.TB, j *Journal, fn func(tx *bbolt.Tx) error) {
 	}
 }
 
+// dropIf drops the records that go, as far as the checkpoint has them.
+func dropIf(ctx context.Context, j *Journal, goes func(Record) bool) (Compacted, error) {
+	var doomed []uint64
+	err := j.Scan(Filter{}, func(r Record) error {
+		if goes(r) {
+			doomed = append(doomed, r.Seq)
+		}
+		return nil
+	})
+	if err != nil {
+		return Compacted{}, err
+	}
+	return j.Drop(ctx, doomed)
+}
+
+// notIssued tells what the tests drop that want something to stay.
+func notIssued(r Record) bool { return r.Type != Issued }
+
 func (j *Journal) testContext() context.Context { return context.Background() }

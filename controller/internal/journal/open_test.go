@@ -155,8 +155,9 @@ func TestReadOnly(t *testing.T) {
 	}
 	_, err := a.Append(&Batch{Records: recs(0, 1)})
 	_, err2 := a.BumpEpoch(0)
-	_, err3 := a.Compact(t.Context(), Policy{})
-	for _, err := range []error{err, err2, err3, a.Backup(&bytes.Buffer{})} {
+	_, err3 := a.Drop(t.Context(), []uint64{1})
+	_, err4 := a.DropBodies(t.Context(), func(Hash) bool { return true })
+	for _, err := range []error{err, err2, err3, err4, a.Backup(&bytes.Buffer{})} {
 		if !errors.Is(err, ErrReadOnly) {
 			t.Error(err)
 		}

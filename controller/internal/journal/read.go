@@ -38,7 +38,7 @@ const (
 // Replay calls fn for every record from seq from on, in order, outside any transaction; the
 // record's Data is valid only during the call. It ends at the records that are durable when it
 // gets there. fn may return ErrStop to end early. ErrDamaged if a record is not what was written,
-// or is gone, be it by Compact.
+// or is gone, be it by Drop.
 //
 // While fn has the records of one chunk, the next one is read and proved.
 func (j *Journal) Replay(from uint64, fn func(Record) error) error {
@@ -98,7 +98,7 @@ func (j *Journal) readAhead(from uint64, chunks chan<- chunk, done <-chan struct
 	}
 }
 
-// Scan is Replay for the records that f picks, without those that Compact removed. It proves those that it picks.
+// Scan is Replay for the records that f picks, without those that Drop removed. It proves those that it picks.
 func (j *Journal) Scan(f Filter, fn func(Record) error) error {
 	s := scanner{j: j, f: f, types: setOf(f.Types), next: max(f.From, 1)}
 	if f.To == 0 {

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"go.etcd.io/bbolt"
@@ -146,25 +145,42 @@ func (j *Journal) appendExact(b []byte, e *proved) ([]byte, error) {
 	if err != nil {
 		return b, err
 	}
-	if b, err = appendLine(b, &r); err != nil {
+	if b, err = appendProved(b, &r, e.prev, Hash(e.value[:hashSize])); err != nil {
 		return b, fmt.Errorf("export record %d: %w", e.seq, err)
 	}
-	b = append(b[:len(b)-len("}\n")], `,"prev":"`...)
-	b = hex.AppendEncode(b, e.prev[:])
-	b = append(b, `","hash":"`...)
-	b = hex.AppendEncode(b, e.value[:hashSize])
-	b = append(b, '"')
 	if b, err = j.appendDocument(b, &r); err != nil {
 		return b, err
 	}
+	return append(appendExactData(b, &r), '}', '\n'), nil
+}
+
+// appendProved begins the line of a record with its hashes: its document, exact data and the end come yet.
+func appendProved(b []byte, r *Record, prev, own Hash) ([]byte, error) {
+	b, err := appendLine(b, r)
+	if err != nil {
+		return b, err
+	}
+	b = append(b[:len(b)-len("}\n")], `,"prev":"`...)
+	b = hex.AppendEncode(b, prev[:])
+	b = append(b, `","hash":"`...)
+	b = hex.AppendEncode(b, own[:])
+	return append(b, '"'), nil
+}
+
+func appendBase64(b []byte, name string, data []byte) []byte {
+	b = append(append(append(b, `,"`...), name...), `":"`...)
+	b = base64.StdEncoding.AppendEncode(b, data)
+	return append(b, '"')
+}
+
+// appendExactData adds a record's data where the line has it otherwise than byte by byte.
+func appendExactData(b []byte, r *Record) []byte {
 	data := jsontext.Value(r.Data).Clone()
 	if data.Compact(jsontext.AllowDuplicateNames(true)) == nil &&
 		(string(data) != string(r.Data) || string(data) == "null") {
-		b = append(b, `,"exact":"`...)
-		b = base64.StdEncoding.AppendEncode(b, r.Data)
-		b = append(b, '"')
+		return appendBase64(b, "exact", r.Data)
 	}
-	return append(b, '}', '\n'), nil
+	return b
 }
 
 // appendDocument adds the document of an accepted submission, if the journal has it: it goes with the record.
@@ -180,19 +196,5 @@ func (j *Journal) appendDocument(b []byte, r *Record) ([]byte, error) {
 	if err != nil {
 		return b, err
 	}
-	b = append(b, `,"document":"`...)
-	b = base64.StdEncoding.AppendEncode(b, body)
-	return append(b, '"'), nil
-}
-
-// Drop removes some records, in rising order and all there, in small transactions. The index forgets them.
-func (j *Journal) Drop(ctx context.Context, doomed []uint64) (done Compacted, err error) {
-	if done, err = j.Compact(ctx, Policy{KeepRecords: math.MaxInt, Drop: doomed}); err != nil {
-		return done, err
-	}
-	st, err := j.Stats()
-	if st.First > 0 {
-		j.index.forget(st.First - 1)
-	}
-	return done, err
+	return appendBase64(b, "document", body), nil
 }

@@ -20,7 +20,7 @@ const (
 	// Altered: the record at Seq is not the one that was written. Of a record that was replaced whole and the one after
 	// it, it cannot be known which was changed.
 	Altered    Finding = "altered"
-	Removed    Finding = "removed"    // the records Seq to To are gone, and not by Compact
+	Removed    Finding = "removed"    // the records Seq to To are gone, and not by Drop
 	Added      Finding = "added"      // there is a record at Seq that was never written there, or was compacted away
 	Reordered  Finding = "reordered"  // the record of Seq is stored under another number, To
 	HeadWrong  Finding = "head"       // meta/head does not name the newest record
@@ -52,7 +52,7 @@ func (p Problem) String() string {
 // Proof is what Verify looked at and found. No Problems: everything is as it was written.
 type Proof struct {
 	Records   int       // records looked at
-	Compacted uint64    // records that Compact removed
+	Compacted uint64    // records that Drop removed
 	Unproven  int       // records whose predecessor is lost, so that only their successor speaks for them
 	Bodies    int       // bodies looked at
 	Last      uint64    // newest record when Verify began
@@ -119,7 +119,7 @@ func (v *verifier) found(what Finding, seq, to uint64, format string, args ...an
 	v.proof.Problems = append(v.proof.Problems, Problem{what, seq, to, fmt.Sprintf(format, args...)})
 }
 
-// start reads head and gaps. Compact is kept out, so the gaps stay as they are.
+// start reads head and gaps. Drop is kept out, so the gaps stay as they are.
 func (v *verifier) start() error {
 	defer func() { v.gone = v.gaps }()
 	return v.j.view(func(tx *bbolt.Tx) error {

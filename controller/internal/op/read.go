@@ -94,6 +94,10 @@ var (
 		Name: "journal.verify", Route: "GET /v1/journal/verify", Role: View, Long: true,
 		About: "Checks that every record of the journal is as it was written.",
 	})
+	TrimPlan = define(Op[None, view.TrimPlan]{
+		Name: "journal.trim-plan", Route: "GET /v1/journal/trim", Role: View, Long: true,
+		About: "Says what the next trim of the journal would remove if it came now, by which rule. Nothing changes.",
+	})
 	ExportJournal = define(Op[None, Exported]{
 		Name: "journal.export", Route: "GET /v1/journal/export", Role: Admin, Form: File, Type: "application/x-ndjson",
 		About: "Sends the journal as JSON lines.",

@@ -22,6 +22,17 @@ type Amount struct {
 	Bytes   int64
 }
 
+// Reason is the rule by which a record goes.
+type Reason string
+
+// The reasons. The empty Reason: it stays.
+const (
+	Age    Reason = "age"
+	Number Reason = "number"
+	Size   Reason = "size"
+	Source Reason = "source" // of what machines submit, more is there of its source than is kept
+)
+
 // Plan says what goes. Each record is counted first, the oldest first; then it is asked whether each goes, in the same
 // order.
 type Plan struct {
@@ -63,24 +74,38 @@ func (p *Plan) Old(kind Kind, seq uint64) bool {
 	return p.rules[kind].Age > 0 && !p.shown.IsZero() && (!has || seq < young)
 }
 
-// Goes reports whether a record goes. Documents are asked about elsewhere: some of them are in use.
-func (p *Plan) Goes(h Header) bool {
+// Goes says why a record goes, or that it stays. Documents are asked about elsewhere: some of them are in use.
+func (p *Plan) Goes(h Header) Reason {
 	kind := Of(h.Type, h.Kind)
 	if kind == Always || kind == Documents {
-		return false
+		return ""
 	}
 	a := p.There[kind]
-	goes := p.Old(kind, h.Seq) || p.rules[kind].Exceeded(*a)
-	if goes {
+	why := p.TooMuch(kind, h.Seq, *a)
+	if why != "" {
 		a.Records, a.Bytes = a.Records-1, a.Bytes-int64(h.Size)
 	}
-	return goes
+	return why
+}
+
+// TooMuch says why a record goes if there is so much of its kind from it on.
+func (p *Plan) TooMuch(kind Kind, seq uint64, a Amount) Reason {
+	if p.Old(kind, seq) {
+		return Age
+	}
+	return p.rules[kind].Exceeded(a)
 }
 
 // Rule is the one of a kind.
 func (p *Plan) Rule(kind Kind) Rule { return p.rules[kind] }
 
-// Exceeded reports whether there is more than the rule has kept, whatever its age.
-func (r Rule) Exceeded(a Amount) bool {
-	return r.Records > 0 && a.Records > r.Records || r.Bytes > 0 && a.Bytes > r.Bytes
+// Exceeded says by what there is more than the rule has kept, whatever its age.
+func (r Rule) Exceeded(a Amount) Reason {
+	switch {
+	case r.Records > 0 && a.Records > r.Records:
+		return Number
+	case r.Bytes > 0 && a.Bytes > r.Bytes:
+		return Size
+	}
+	return ""
 }

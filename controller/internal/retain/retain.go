@@ -135,6 +135,34 @@ func parseRule(text string) (r Rule, err error) {
 	return r, nil
 }
 
+// String is the rule as Parse reads it.
+func (r Rule) String() string {
+	var parts []string
+	if r.Age > 0 {
+		end, in := "h", time.Hour
+		if r.Age%(24*time.Hour) == 0 {
+			end, in = "d", 24*time.Hour
+		}
+		parts = append(parts, strconv.FormatInt(int64(r.Age/in), 10)+end)
+	}
+	if r.Bytes > 0 {
+		end, in := "KiB", int64(1<<10)
+		for _, u := range units {
+			if u.size > in && r.Bytes%u.size == 0 {
+				end, in = u.end, u.size
+			}
+		}
+		parts = append(parts, strconv.FormatInt(r.Bytes/in, 10)+end)
+	}
+	if r.Records > 0 {
+		parts = append(parts, strconv.Itoa(r.Records))
+	}
+	if parts == nil {
+		return everything
+	}
+	return strings.Join(parts, "/")
+}
+
 // units are the ends of ages and sizes, with what they count in.
 var units = []struct {
 	end  string

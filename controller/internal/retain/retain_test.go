@@ -21,6 +21,12 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s: %+v %v", text, rules, err)
 		}
 	}
+	for _, text := range []string{"all", "400d", "36h", "7", "90d/512MiB/5", "3KiB", "2GiB", "1025MiB"} {
+		rules, err := Parse(map[string]string{"audit": text})
+		if got := rules[Audit].String(); err != nil || got != text {
+			t.Errorf("%s is told as %s: %v", text, got, err)
+		}
+	}
 	part := "is none of an age (400d or 36h), a size (512MiB; KiB, GiB), a number of records, and all"
 	for text, want := range map[string]string{
 		"": `"" ` + part, "0": `"0" ` + part, "-1": `"-1" ` + part, "+1": `"+1" ` + part, "1 d": `"1 d" ` + part,
@@ -85,7 +91,7 @@ func ask(rules Rules, now time.Time, all []Header) (gone []uint64) {
 		p.Count(all[i])
 	}
 	for _, h := range all {
-		if p.Goes(h) {
+		if p.Goes(h) != "" {
 			gone = append(gone, h.Seq)
 		}
 	}
@@ -121,6 +127,24 @@ func TestClocksThatJumped(t *testing.T) {
 	}
 }
 
+// Why a record goes is its age before its number, and that before its size.
+func TestReasons(t *testing.T) {
+	for want, rule := range map[Reason]Rule{
+		"": {Age: 1000 * time.Hour, Records: 2, Bytes: 20}, Age: {Age: time.Hour, Records: 1, Bytes: 1},
+		Number: {Age: 1000 * time.Hour, Records: 1, Bytes: 1}, Size: {Records: 2, Bytes: 19},
+	} {
+		p := NewPlan(Rules{Reports: rule}, at(2).At.Add(time.Minute))
+		h := at(1)
+		for h.Seq = 1; h.Seq <= 2; h.Seq++ {
+			p.Count(h)
+		}
+		h.Seq = 1
+		if got := p.Goes(h); got != want {
+			t.Errorf("%+v: %q, not %q", rule, got, want)
+		}
+	}
+}
+
 // What goes is of kinds that have a limit, the oldest first, and no more than the limits want; what stays is within.
 func TestPlan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -149,7 +173,7 @@ func TestPlan(t *testing.T) {
 			next := Amount{a.Records + 1, a.Bytes + int64(h.Size)}
 			rule := rules[k]
 			old := rule.Age > 0 && now.Sub(h.At) >= rule.Age
-			want := k != Always && k != Documents && (old || rule.Exceeded(next) || a.Records < 0)
+			want := k != Always && k != Documents && (old || rule.Exceeded(next) != "" || a.Records < 0)
 			if gone[h.Seq] != want {
 				t.Fatalf("record %d of %v, %+v, %s: gone %t with %+v newer ones", h.Seq, h.At, rule, k, gone[h.Seq], a)
 			}

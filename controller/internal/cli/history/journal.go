@@ -15,7 +15,7 @@ import (
 func journalCommands(a *command.App) *cobra.Command {
 	var file string
 	group := command.Group("journal", "Verify, export and back up the journal", "  tandem journal verify",
-		verify(a, &file), export(a, &file), backup(a, &file), compact(&file))
+		verify(a, &file), trim(a), export(a, &file), backup(a, &file), compact(&file))
 	flags := group.PersistentFlags()
 	flags.StringVar(&file, "file", "", "moved to tandem-controller journal")
 	if err := flags.MarkHidden("file"); err != nil {
