@@ -141,7 +141,19 @@ func sameFiles(t *testing.T, a, b string) {
 }
 
 // files are those of a package, in order; settings are in their own list.
-func files(name string, more ...string) []string {
+func files(t *testing.T, name string, more ...string) []string {
+	t.Helper()
+	if name == "tandem" {
+		for _, page := range []string{"*.md", "adr/*.md"} {
+			pages, err := filepath.Glob(filepath.Join(proc.Root(t), "shared/docs", page))
+			if err != nil || len(pages) < 20 {
+				t.Fatal(len(pages), err)
+			}
+			for _, p := range pages {
+				more = append(more, filepath.Join("/usr/share/doc/tandem/docs", filepath.Dir(page), filepath.Base(p)))
+			}
+		}
+	}
 	all := append([]string{"/usr/bin/" + name, "/usr/share/doc/" + name + "/README.md",
 		"/usr/share/doc/" + name + "/changelog.gz", "/usr/share/doc/" + name + "/copyright",
 		"/usr/share/doc/" + name + "/notice.md.gz"}, more...)
@@ -158,7 +170,7 @@ func contentsOfDeb(t *testing.T, dir string) {
 			want := map[bool]string{true: "-rw-r--r--", false: "drwxr-xr-x"}[!strings.HasSuffix(path, "/")]
 			switch {
 			case strings.HasPrefix(path, "/usr/bin/t"), path == "/usr/lib/tandem-node/launcher",
-				path == "/usr/lib/tandem-controller/before-restart":
+				path == "/usr/lib/tandem-node/tandem-join", path == "/usr/lib/tandem-controller/before-restart":
 				want = "-rwxr-xr-x"
 			case strings.HasSuffix(path, ".yaml"):
 				want = "-rw-------"
@@ -170,7 +182,7 @@ func contentsOfDeb(t *testing.T, dir string) {
 				got = append(got, path)
 			}
 		}
-		equal(t, name, sorted(got), files(name, "/usr/share/lintian/overrides/"+name))
+		equal(t, name, sorted(got), files(t, name, "/usr/share/lintian/overrides/"+name))
 		fields := run(t, nil, "dpkg-deb", "--field", file)
 		if strings.Contains(fields, "License:") || !strings.Contains(fields, "\nDescription: ") ||
 			strings.Contains(fields, "\nDepends: systemd (>= 250)") != (name != "tandem") {
@@ -201,7 +213,7 @@ func contentsOfRPM(t *testing.T, dir string) {
 				got = append(got, f[2])
 			}
 		}
-		equal(t, name, sorted(got), files(name))
+		equal(t, name, sorted(got), files(t, name))
 		equal(t, name+"'s settings", strings.Fields(run(t, nil, "rpm", "-qp", "--configfiles", file)), settings(name))
 		if host := run(t, nil, "rpm", "-qp", "--qf", "%{BUILDHOST}", file); host != "tandem" {
 			t.Errorf("%s names the machine that built it: %s", name, host)

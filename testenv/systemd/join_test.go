@@ -37,7 +37,8 @@ func TestJoinUnit(t *testing.T) {
 	if strings.Count(script, `"$root/`) != len(files) {
 		t.Errorf("the unit waits for %q, and the program knows others", files)
 	}
-	if filter := strings.Join(s["SystemCallFilter"], "; "); filter != "@system-service; ~@resources @obsolete" {
+	allowed := "@system-service; ~@privileged @resources @obsolete; @setuid"
+	if filter := strings.Join(s["SystemCallFilter"], "; "); filter != allowed {
 		t.Errorf("SystemCallFilter: %s", filter)
 	}
 	if got := s["ReadWritePaths"]; len(got) != 1 || got[0] != "/var/lib/tandem-node -/boot -/etc/tandem" {

@@ -22,7 +22,7 @@ const exposure = "15"
 const keeperExposure = "31"
 
 // joinExposure is that of the first join, which begins as root.
-const joinExposure = "23"
+const joinExposure = "22"
 
 // known are the settings that these units may use, by section; another one is a typing error or
 // asks for a word here.

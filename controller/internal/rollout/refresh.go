@@ -110,8 +110,11 @@ func (p *part) share(now time.Time) share {
 	s.flying = p.status.inFlight()
 	s.absent = p.absentAt(now)
 	unheard := p.unheard()
-	p.cleared = p.cleared && !s.flying || (p.status == Failed || p.status == Stuck) && p.Online && !s.sick && !unheard
-	broken := p.status == Silent || (p.status == Failed || p.status == Stuck) && !p.cleared
+	// One that was silent has come back with what it was to have: to be taken back, it is made unavailable once more.
+	came := r.revert && p.status == Silent && p.installed()
+	p.cleared = p.cleared && !s.flying ||
+		(p.status == Failed || p.status == Stuck || came) && p.Online && !s.sick && !unheard
+	broken := (p.status == Silent || p.status == Failed || p.status == Stuck) && !p.cleared
 	s.ours = s.flying || broken && !s.absent
 	s.size = !s.absent
 	s.unavailable = !s.absent && (!p.Online || unheard || s.sick || s.ours || p.holder != nil ||

@@ -177,6 +177,26 @@ var orderScenarios = []scenario{
 		s.reach("r1", rollout.Aborted)
 		s.want("taken back", s.takenBack("r1"), []string{all[1].name, all[0].name})
 	}},
+	{32, "silent, and back with it while another is taken back", "one after the other", 10,
+		[]string{one, `absentAfter: "PT3H"`}, func(s *sim, p *plan.Plan) {
+			s.begin("r1", "B", config, p)
+			all := s.ranked("r1")
+			s.reachStatus("r1", all[1], rollout.Issued)
+			s.offline(all[1])
+			s.order(rollout.Abort{ID: "r1", Who: "ann", How: plan.TakeBack})
+			s.reachStatus("r1", all[1], rollout.Silent)
+			s.run(2 * time.Hour)
+			s.offline(all[0])
+			s.run(time.Hour) // nobody waits for the other one any more
+			s.online(all[0])
+			s.want("status", s.status("r1", all[0]), rollout.Back)
+			s.install(all[1], all[1].doc(config))
+			s.online(all[1])
+			s.want("at once", s.takenBack("r1"), []string{all[0].name})
+			s.reach("r1", rollout.Aborted)
+			s.want("taken back", s.takenBack("r1"), []string{all[0].name, all[1].name})
+			s.want("installed", all[1].doc(config).installed.Hash, "A")
+		}},
 	{25, "killed between record and publish", "published, same rev", 10, nil, func(s *sim, p *plan.Plan) {
 		s.killAt, s.killed = 3, false // begun, wave opened, issued
 		s.begin("r1", "B", config, p)
