@@ -23,6 +23,12 @@ import (
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	rec := &recorder{ResponseWriter: w, gzip: takesGzip(r.Header)}
+	route := ""
+	defer func() {
+		if rec.status != 0 {
+			a.cfg.Answered(route, rec.status, rec.began.Sub(began))
+		}
+	}()
 	if !a.begin() {
 		a.fail(rec, r, wire.New(wire.CodeUnavailable, "", "the controller is stopping"))
 		return
@@ -72,6 +78,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	handler, pattern := a.mux.Handler(r)
 	role, known := a.roles[pattern]
 	known = known && path.Clean(r.URL.Path) == r.URL.Path // no redirects: the path is wrong
+	if known {
+		route = pattern
+	}
 	if !known || role != op.Anybody {
 		who, err := a.caller(r, pattern)
 		if err != nil {
@@ -137,6 +146,7 @@ func (h *headerOnly) Write(b []byte) (int, error) {
 type recorder struct {
 	http.ResponseWriter
 	status int
+	began  time.Time // when it was begun to answer
 	bytes  int64
 	gzip   bool // the caller takes answers in gzip
 }
@@ -146,14 +156,14 @@ func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 func (r *recorder) WriteHeader(status int) {
 	if r.status == 0 {
-		r.status = status
+		r.status, r.began = status, time.Now()
 	}
 	r.ResponseWriter.WriteHeader(status)
 }
 
 func (r *recorder) Write(b []byte) (int, error) {
 	if r.status == 0 {
-		r.status = http.StatusOK
+		r.status, r.began = http.StatusOK, time.Now()
 	}
 	n, err := r.ResponseWriter.Write(b)
 	r.bytes += int64(n)

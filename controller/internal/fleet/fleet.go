@@ -140,6 +140,13 @@ type Out struct {
 	Records []record.Record
 	Bodies  [][]byte
 	Effects []Effect
+	Arrived []Arrival // what nodes have come to run
+}
+
+// Arrival says that a node runs what it should of a kind, for the first time since that was issued to it.
+type Arrival struct {
+	Kind  wire.Kind
+	After time.Duration // since it was issued
 }
 
 // Reset empties o for reuse.
@@ -147,7 +154,7 @@ func (o *Out) Reset() {
 	clear(o.Records)
 	clear(o.Bodies)
 	clear(o.Effects)
-	o.Records, o.Bodies, o.Effects = o.Records[:0], o.Bodies[:0], o.Effects[:0]
+	o.Records, o.Bodies, o.Effects, o.Arrived = o.Records[:0], o.Bodies[:0], o.Effects[:0], o.Arrived[:0]
 }
 
 // Effect is something the shell does once the records are durable.
