@@ -44,8 +44,8 @@ func (*config) Help() map[string]string {
 		"passwords": "passwords by user name: controller, cloud/NAME and operator/NAME need one, node/ID may " +
 			"have one; better given in the file, or as TANDEM_PASSWORDS, than on the command line",
 		"max-clients": "connections that may be open at a time; each needs a file descriptor",
-		"metrics-listen": "address on which Prometheus may scrape GET /metrics, such as 127.0.0.1:8886; over TLS with " +
-			"--tls-cert and --tls-key (empty: nowhere)",
+		"metrics-listen": "address on which Prometheus may scrape GET /metrics, such as 127.0.0.1:8886; over TLS " +
+			"with --tls-cert and --tls-key (empty: nowhere)",
 		"metrics-token": "what Prometheus has to show there as bearer token, at least 20 characters; better given in " +
 			"the file, or as TANDEM_METRICS_TOKEN, than on the command line",
 		"log-level": "debug, info, warn or error; debug tells of every client that comes and goes",

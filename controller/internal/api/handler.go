@@ -34,25 +34,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer a.end()
-	defer func() {
-		p := recover()
-		if p != nil && p != http.ErrAbortHandler {
-			a.log.Error("request handler panicked", zap.String("method", r.Method), zap.String("path", r.URL.Path),
-				zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
-			if rec.status == 0 {
-				a.fail(rec, r, wire.New(wire.CodeInternal, "", "the controller failed to answer; its log says why"))
-				p = nil
-			} else {
-				p = http.ErrAbortHandler // a cut answer must not look whole
-			}
-		}
-		a.log.Debug("request", zap.String("method", r.Method), zap.String("path", r.URL.Path),
-			zap.Int("status", rec.status),
-			zap.Int64("bytes", rec.bytes), zap.Duration("took", time.Since(began)), zap.String("from", r.RemoteAddr))
-		if p != nil {
-			panic(p)
-		}
-	}()
+	defer func() { a.ended(rec, r, began, recover()) }()
 	if r.ContentLength == 0 {
 		// From here on the read deadline would only cut off answers that take their time.
 		if err := readDeadline(rec, time.Time{}); err != nil {
@@ -107,6 +89,26 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	a.mux.ServeHTTP(rec, r)
+}
+
+// ended logs how a request ended, and answers one whose handler panicked with p.
+func (a *API) ended(rec *recorder, r *http.Request, began time.Time, p any) {
+	if p != nil && p != http.ErrAbortHandler {
+		a.log.Error("request handler panicked", zap.String("method", r.Method), zap.String("path", r.URL.Path),
+			zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+		if rec.status == 0 {
+			a.fail(rec, r, wire.New(wire.CodeInternal, "", "the controller failed to answer; its log says why"))
+			p = nil
+		} else {
+			p = http.ErrAbortHandler // a cut answer must not look whole
+		}
+	}
+	a.log.Debug("request", zap.String("method", r.Method), zap.String("path", r.URL.Path),
+		zap.Int("status", rec.status),
+		zap.Int64("bytes", rec.bytes), zap.Duration("took", time.Since(began)), zap.String("from", r.RemoteAddr))
+	if p != nil {
+		panic(p)
+	}
 }
 
 // noRoute turns the plain text of the standard library's 404 and 405 into our errors.

@@ -143,12 +143,6 @@ type Out struct {
 	Arrived []Arrival // what nodes have come to run
 }
 
-// Arrival says that a node runs what it should of a kind, for the first time since that was issued to it.
-type Arrival struct {
-	Kind  wire.Kind
-	After time.Duration // since it was issued
-}
-
 // Reset empties o for reuse.
 func (o *Out) Reset() {
 	clear(o.Records)

@@ -8,6 +8,12 @@ import (
 	"tandem.internal/shared/wire"
 )
 
+// Arrival says that a node runs what it should of a kind, for the first time since that was issued to it.
+type Arrival struct {
+	Kind  wire.Kind
+	After time.Duration // since it was issued
+}
+
 // Names returns the names of all nodes, in no order.
 func (f *Fleet) Names() []string {
 	all := make([]string, 0, len(f.nodes))

@@ -5,7 +5,7 @@ import "tandem.internal/broker/metrics"
 // The metrics of the controller. The order is that of the reference.
 var (
 	nodes = metrics.Def{Name: "tandem_nodes", Type: metrics.Gauge, Labels: []string{"state", "type"},
-		Help: "Nodes, each in one state: revoked, awaited, offline, failed, behind, unwell or in-step, the first that fits."}
+		Help: "Nodes, each in the first state that fits: revoked, awaited, offline, failed, behind, unwell, in-step."}
 	documents = metrics.Def{Name: "tandem_documents", Type: metrics.Gauge, Labels: []string{"kind", "state"},
 		Help: "Documents that nodes should have, by what nodes reported of the newest; waiting: nothing yet."}
 	health = metrics.Def{Name: "tandem_health", Type: metrics.Gauge, Labels: []string{"state"},
@@ -29,8 +29,9 @@ var (
 
 	convergence = metrics.Def{Name: "tandem_convergence_seconds", Type: metrics.Histogram, Labels: []string{"kind"},
 		Help: "From when a document was issued to a node until it was journaled that the node runs it."}
-	submissions = metrics.Def{Name: "tandem_submissions_total", Type: metrics.Counter, Labels: []string{"kind", "result"},
-		Help: "Submissions that were journaled, as accepted or refused."}
+	submissions = metrics.Def{Name: "tandem_submissions_total", Type: metrics.Counter,
+		Labels: []string{"kind", "result"},
+		Help:   "Submissions that were journaled, as accepted or refused."}
 	ended = metrics.Def{Name: "tandem_trials_ended_total", Type: metrics.Counter, Labels: []string{"kind", "result"},
 		Help: "Trials of documents that have ended, as confirmed or rolled-back."}
 	reports = metrics.Def{Name: "tandem_reports_total", Type: metrics.Counter, Labels: []string{"kind"},
@@ -55,8 +56,9 @@ var (
 		Help: "1 while nothing is accepted, since the journal cannot be written or the controller is stopping."}
 	road = metrics.Def{Name: "tandem_broker_up", Type: metrics.Gauge,
 		Help: "1 while the controller has a session with its broker, embedded or not."}
-	requests = metrics.Def{Name: "tandem_http_request_seconds", Type: metrics.Histogram, Labels: []string{"route", "code"},
-		Help: "Time until the HTTP API has answered, or has begun to stream; by pattern of the route and status."}
+	requests = metrics.Def{Name: "tandem_http_request_seconds", Type: metrics.Histogram,
+		Labels: []string{"route", "code"},
+		Help:   "Time until the HTTP API has answered, or has begun to stream; by pattern of the route and status."}
 )
 
 // Defs describes the controller's metrics, but for those that package broker/metrics has.

@@ -154,7 +154,8 @@ func TestEveryMetricIsDescribed(t *testing.T) {
 	}
 }
 
-// TestStrangersMakeNoSeries: whatever types and parameters nodes choose, there are as many series, and each node counts.
+// TestStrangersMakeNoSeries: whatever types and parameters nodes choose, there are as many series, and each
+// node counts.
 func TestStrangersMakeNoSeries(t *testing.T) {
 	round := 0
 	m := started(t, func(context.Context) (*view.Tally, error) {
@@ -178,7 +179,8 @@ func TestStrangersMakeNoSeries(t *testing.T) {
 			t.Fatalf("%d series", series)
 		}
 		var sum, n int
-		for _, line := range regexp.MustCompile(`tandem_nodes\{state="behind",.*\} (\d+)`).FindAllStringSubmatch(text, -1) {
+		behind := regexp.MustCompile(`tandem_nodes\{state="behind",.*\} (\d+)`)
+		for _, line := range behind.FindAllStringSubmatch(text, -1) {
 			if _, err := fmt.Sscan(line[1], &n); err != nil {
 				t.Fatal(err)
 			}
@@ -211,7 +213,8 @@ func TestAPlaceIsKept(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeCountedStays: while the unit does not say how it stands, the newest count is shown, and how old it is.
+// TestWhatCannotBeCountedStays: while the unit does not say how it stands, the newest count is shown, and how
+// old it is.
 func TestWhatCannotBeCountedStays(t *testing.T) {
 	fails := false
 	m := started(t, func(context.Context) (*view.Tally, error) {
