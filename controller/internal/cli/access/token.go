@@ -84,7 +84,7 @@ opens it. That session has the name, role and end of the token.`,
 			return command.Ask(cmd.Context(), a, op.CreateToken, in, show)
 		},
 	}
-	cmd.Flags().StringVar(&role, "role", "", "`role`, what it may do: view, operate or admin (required)")
+	cmd.Flags().StringVar(&role, "role", "", "`role`, what it may do: metrics, view, operate or admin (required)")
 	cmd.Flags().Var(&life, "expires", "how long it counts, such as 12h or 90d (default: until it is revoked)")
 	cmd.Flags().BoolVar(&link, "link", false, "print an address of the dashboard that logs in once")
 	return cmd
