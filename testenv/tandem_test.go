@@ -25,10 +25,11 @@ type file struct {
 	GoFiles         []string
 }
 
-// linksOf returns the packages in the operator's program.
-func linksOf(t *testing.T) (all []file) {
+// linksOf returns the packages in programs.
+func linksOf(t *testing.T, programs ...string) (all []file) {
 	t.Helper()
-	list := exec.Command("go", "list", "-deps", "-json=ImportPath,Dir,Standard,GoFiles", operators)
+	args := append([]string{"list", "-deps", "-json=ImportPath,Dir,Standard,GoFiles"}, programs...)
+	list := exec.Command("go", args...)
 	list.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := list.Output()
 	if err != nil {
@@ -55,7 +56,7 @@ func TestTandemLinksNoServer(t *testing.T) {
 	servers := []string{root + "broker/", root + "shared/link", root + "shared/boltfile", root + "shared/door",
 		"go.etcd.io/bbolt", "github.com/mochi-mqtt/", "github.com/eclipse/paho"}
 	seen := false
-	for _, p := range linksOf(t) {
+	for _, p := range linksOf(t, operators) {
 		if p.Standard {
 			continue
 		}
@@ -79,6 +80,25 @@ func TestTandemLinksNoServer(t *testing.T) {
 	}
 	if !seen {
 		t.Error("this test does not see what tandem links")
+	}
+}
+
+// Only controller and broker show metrics: their library is a tenth of the controller.
+func TestWhoLinksPrometheus(t *testing.T) {
+	links := func(programs ...string) (found []string) {
+		for _, p := range linksOf(t, programs...) {
+			if strings.HasPrefix(p.ImportPath, "github.com/prometheus/") {
+				found = append(found, p.ImportPath)
+			}
+		}
+		return found
+	}
+	none := links(operators, root+"nodeagent/cmd/tandem-node", fullAgent, root+"nodeagent/key/cmd/tandem-key")
+	if len(none) > 0 {
+		t.Errorf("%v", none)
+	}
+	if len(links(root+"controller/cmd/tandem-controller")) == 0 || len(links(root+"broker/cmd/tandem-broker")) == 0 {
+		t.Error("this test does not see what programs link")
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/kinds"
+	"tandem.internal/controller/internal/metrics"
 	"tandem.internal/controller/internal/revoked"
 	"tandem.internal/controller/internal/submitter"
 	"tandem.internal/controller/internal/view"
@@ -74,6 +75,7 @@ type App struct {
 	url    string // of the HTTP API over TCP; "": none
 	trust  trust
 	clock  *clock.Guard
+	shown  *metrics.Metrics
 	origin *backup.Origin // nil: the unit was never restored
 }
 
@@ -114,6 +116,7 @@ func New(cfg Config, deps Deps) (a *App, err error) {
 	a.clock = clock.New(clock.Config{Now: deps.Now, Machine: deps.Machine, Steps: deps.Steps,
 		Path: filepath.Join(cfg.StateDir, clock.FileName)})
 	deps.Now = a.clock.Now
+	a.shown = metrics.New(metrics.Config{Version: settings.Version, Now: deps.Now, Kinds: kinds.All()})
 	external := cfg.Broker != "" || deps.External
 	a.core, err = distribute.New(a.coreConfig(deps, journalPath, keys, external))
 	if err != nil {
@@ -139,6 +142,7 @@ func New(cfg Config, deps Deps) (a *App, err error) {
 		undo = append(undo, a.broker.Close)
 	}
 	a.core.Attach(a.link)
+	a.show()
 
 	if !deps.NoAPI {
 		if err := a.openDoors(deps, &undo); err != nil {
@@ -159,7 +163,7 @@ func (a *App) coreConfig(deps Deps, journalPath string, keys *keyring, external 
 		Artefacts: a.cfg.artefactStore(),
 		Revoked:   filepath.Join(a.cfg.StateDir, revoked.FileName),
 		Backup:    a.cfg.backup, BackupTo: a.cfg.BackupTo, BackupEvery: a.cfg.BackupEvery, Origin: a.origin,
-		Broker: view.Broker{Embedded: !external, Address: a.cfg.Broker},
+		Broker: view.Broker{Embedded: !external, Address: a.cfg.Broker}, Meter: a.shown,
 		Open: func() (*journal.Journal, error) {
 			opt := journal.Options{Now: deps.Now, Log: deps.Log, NewEpoch: newEpoch, Faults: deps.JournalFaults}
 			newEpoch = false // it is opened again after a failure

@@ -68,7 +68,7 @@ func (a *App) openDoors(deps Deps, undo *[]func() error) error {
 	if err != nil {
 		return err
 	}
-	cfg := api.Config{Log: a.log}
+	cfg := api.Config{Log: a.log, Metrics: a.shown.Text, Answered: a.shown.Answered}
 	cfg.Tokens, err = tokens.Open(tokens.Config{Path: filepath.Join(a.cfg.StateDir, tokens.FileName), Now: clock,
 		Steps: deps.Steps})
 	if err != nil {

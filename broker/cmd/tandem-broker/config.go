@@ -23,6 +23,9 @@ type config struct {
 	Passwords  map[string]string `name:"passwords" secret:"true"`
 	MaxClients int               `name:"max-clients" default:"50000"`
 	LogLevel   string            `name:"log-level" default:"info"`
+
+	MetricsListen string `name:"metrics-listen"`
+	MetricsToken  string `name:"metrics-token" secret:"true"`
 }
 
 // Help describes the settings.
@@ -41,7 +44,11 @@ func (*config) Help() map[string]string {
 		"passwords": "passwords by user name: controller, cloud/NAME and operator/NAME need one, node/ID may " +
 			"have one; better given in the file, or as TANDEM_PASSWORDS, than on the command line",
 		"max-clients": "connections that may be open at a time; each needs a file descriptor",
-		"log-level":   "debug, info, warn or error; debug tells of every client that comes and goes",
+		"metrics-listen": "address on which Prometheus may scrape GET /metrics, such as 127.0.0.1:8886; over TLS " +
+			"with --tls-cert and --tls-key (empty: nowhere)",
+		"metrics-token": "what Prometheus has to show there as bearer token, at least 20 characters; better given in " +
+			"the file, or as TANDEM_METRICS_TOKEN, than on the command line",
+		"log-level": "debug, info, warn or error; debug tells of every client that comes and goes",
 	}
 }
 
@@ -77,8 +84,10 @@ func (c *config) check() error {
 		return errors.New("--listen, --listen-tls: an address is needed")
 	case len(c.ListenTLS) > 0 && (c.TLSCert == "" || c.TLSKey == "" || c.TLSCA == ""):
 		return errors.New("--listen-tls: needs --tls-cert, --tls-key and --tls-ca")
-	case len(c.ListenTLS) == 0 && (c.TLSCert != "" || c.TLSKey != "" || c.TLSCA != ""):
+	case len(c.ListenTLS) == 0 && (c.TLSCA != "" || c.MetricsListen == "" && (c.TLSCert != "" || c.TLSKey != "")):
 		return errors.New("--tls-cert, --tls-key, --tls-ca: are for --listen-tls")
+	case (c.TLSCert == "") != (c.TLSKey == ""):
+		return errors.New("--tls-cert and --tls-key go together")
 	case c.MaxClients < 1:
 		return errors.New("--max-clients: at least 1")
 	}
@@ -95,7 +104,7 @@ func (c *config) check() error {
 			return fmt.Errorf("--listen: %w", err)
 		}
 	}
-	return nil
+	return c.checkMetrics()
 }
 
 // checkListen refuses an address that other machines can reach, unless insecure is set.

@@ -89,17 +89,22 @@ func serve(ctx context.Context, cfg *config, log *zap.Logger) error {
 	for i := len(cfg.Listen); i < len(listeners); i++ {
 		listeners[i] = door.TLS(listeners[i], conf, 0)
 	}
-	s, err := server.New(server.Config{Unit: cfg.Unit, Listeners: listeners, Passwords: cfg.Passwords,
-		Verify: cfg.verify, Limits: cfg.limits(), Log: log})
+	scrapes, err := listenMetrics(ctx, cfg, log)
 	if err != nil {
 		return errors.Join(err, closeAll(listeners))
 	}
+	s, err := server.New(server.Config{Unit: cfg.Unit, Listeners: listeners, Passwords: cfg.Passwords,
+		Verify: cfg.verify, Limits: cfg.limits(), Log: log})
+	if err != nil {
+		return errors.Join(err, closeAll(listeners), closeAll(scrapes))
+	}
 	if err := s.Start(); err != nil {
-		return errors.Join(err, s.Close())
+		return errors.Join(err, s.Close(), closeAll(scrapes))
 	}
 	for _, l := range listeners {
 		log.Info("serving", zap.String("unit", cfg.Unit), zap.Stringer("address", l.Addr()))
 	}
+	stopMetrics := serveMetrics(scrapes, newScraped(cfg.MetricsToken, s.Stats, log), log)
 	for _, what := range cfg.insecureAddresses() {
 		log.Warn("INSECURE: " + what)
 	}
@@ -110,7 +115,7 @@ func serve(ctx context.Context, cfg *config, log *zap.Logger) error {
 	st := s.Stats()
 	log.Info("stopping", zap.Int("clients", st.Clients), zap.Int("retained", st.Retained),
 		zap.Int64("received", st.Received), zap.Int64("sent", st.Sent))
-	return s.Close()
+	return errors.Join(stopMetrics(), s.Close())
 }
 
 // listen opens every address, or none.

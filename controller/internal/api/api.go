@@ -24,6 +24,12 @@ type Config struct {
 	URL    string        // under which callers reach the API over TCP, for whoever gets a new token; "": not at all
 	CA     func() string // fingerprints of the CAs that may vouch for URL, with commas between; nil: none
 
+	// Metrics writes the answer of GET /metrics, and says of which type it is; nil: there is none
+	Metrics func(ctx context.Context) (text []byte, contentType string, err error)
+	// Answered is told of each request, when it was answered or an answer that has no end has begun: the pattern of its
+	// route, "" if there is none, the status, and how long it took until then; nil: nobody. It must not wait.
+	Answered func(route string, status int, took time.Duration)
+
 	Log     *zap.Logger // nil: no log; each request at debug, what the API itself broke at error
 	MaxBody int64       // bytes of a request body; 0: a unit configuration and 4 KiB
 	// streams, exports and backups at once, of TCP callers and of others; a quarter of them with one token; 0: 64
@@ -85,6 +91,9 @@ func New(core Core, cfg Config) *API {
 	if cfg.Log == nil {
 		cfg.Log = zap.NewNop()
 	}
+	if cfg.Answered == nil {
+		cfg.Answered = func(string, int, time.Duration) {}
+	}
 	a := &API{
 		guard: guard{flight: door.Crowd[netip.Prefix]{Max: cfg.MaxRequests, Each: cfg.MaxPerPeer}},
 		core:  core, cfg: cfg, log: cfg.Log, mux: http.NewServeMux(), roles: map[string]op.Role{},
@@ -110,6 +119,7 @@ func New(core Core, cfg Config) *API {
 		a.handle(rt.pattern, rt.role, func(w http.ResponseWriter, r *http.Request) error { return rt.handle(a, w, r) })
 	}
 	a.handle("GET /debug/pprof/{profile}", op.Admin, a.profile)
+	a.handle("GET /metrics", op.Metrics, a.metrics)
 	a.handle("GET /{$}", op.Anybody, a.static("index.html", "text/html; charset=utf-8"))
 	a.handle("GET /dashboard.css", op.Anybody, a.static("dashboard.css", "text/css; charset=utf-8"))
 	a.handle("GET /dashboard.js", op.Anybody, a.static("dashboard.js", "text/javascript; charset=utf-8"))

@@ -129,8 +129,8 @@ func (c requester) Who() string {
 	return base
 }
 
-// OnlyViews reports whether the caller's token has the role view.
-func (c requester) OnlyViews() bool { return c.bearer != nil && c.bearer.Role == op.View }
+// OnlyViews reports whether the caller's token has the role view, or less.
+func (c requester) OnlyViews() bool { return c.bearer != nil && !c.bearer.Role.May(op.Operate) }
 
 // OwnsFiles reports whether the caller has come by the unix socket as root or as the controller's own user, as the
 // kernel says.

@@ -23,30 +23,18 @@ import (
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	rec := &recorder{ResponseWriter: w, gzip: takesGzip(r.Header)}
+	route := ""
+	defer func() {
+		if rec.status != 0 {
+			a.cfg.Answered(route, rec.status, rec.began.Sub(began))
+		}
+	}()
 	if !a.begin() {
 		a.fail(rec, r, wire.New(wire.CodeUnavailable, "", "the controller is stopping"))
 		return
 	}
 	defer a.end()
-	defer func() {
-		p := recover()
-		if p != nil && p != http.ErrAbortHandler {
-			a.log.Error("request handler panicked", zap.String("method", r.Method), zap.String("path", r.URL.Path),
-				zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
-			if rec.status == 0 {
-				a.fail(rec, r, wire.New(wire.CodeInternal, "", "the controller failed to answer; its log says why"))
-				p = nil
-			} else {
-				p = http.ErrAbortHandler // a cut answer must not look whole
-			}
-		}
-		a.log.Debug("request", zap.String("method", r.Method), zap.String("path", r.URL.Path),
-			zap.Int("status", rec.status),
-			zap.Int64("bytes", rec.bytes), zap.Duration("took", time.Since(began)), zap.String("from", r.RemoteAddr))
-		if p != nil {
-			panic(p)
-		}
-	}()
+	defer func() { a.ended(rec, r, began, recover()) }()
 	if r.ContentLength == 0 {
 		// From here on the read deadline would only cut off answers that take their time.
 		if err := readDeadline(rec, time.Time{}); err != nil {
@@ -72,6 +60,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	handler, pattern := a.mux.Handler(r)
 	role, known := a.roles[pattern]
 	known = known && path.Clean(r.URL.Path) == r.URL.Path // no redirects: the path is wrong
+	if known {
+		route = pattern
+	}
 	if !known || role != op.Anybody {
 		who, err := a.caller(r, pattern)
 		if err != nil {
@@ -98,6 +89,26 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	a.mux.ServeHTTP(rec, r)
+}
+
+// ended logs how a request ended, and answers one whose handler panicked with p.
+func (a *API) ended(rec *recorder, r *http.Request, began time.Time, p any) {
+	if p != nil && p != http.ErrAbortHandler {
+		a.log.Error("request handler panicked", zap.String("method", r.Method), zap.String("path", r.URL.Path),
+			zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+		if rec.status == 0 {
+			a.fail(rec, r, wire.New(wire.CodeInternal, "", "the controller failed to answer; its log says why"))
+			p = nil
+		} else {
+			p = http.ErrAbortHandler // a cut answer must not look whole
+		}
+	}
+	a.log.Debug("request", zap.String("method", r.Method), zap.String("path", r.URL.Path),
+		zap.Int("status", rec.status),
+		zap.Int64("bytes", rec.bytes), zap.Duration("took", time.Since(began)), zap.String("from", r.RemoteAddr))
+	if p != nil {
+		panic(p)
+	}
 }
 
 // noRoute turns the plain text of the standard library's 404 and 405 into our errors.
@@ -137,6 +148,7 @@ func (h *headerOnly) Write(b []byte) (int, error) {
 type recorder struct {
 	http.ResponseWriter
 	status int
+	began  time.Time // when it was begun to answer
 	bytes  int64
 	gzip   bool // the caller takes answers in gzip
 }
@@ -146,14 +158,14 @@ func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 func (r *recorder) WriteHeader(status int) {
 	if r.status == 0 {
-		r.status = status
+		r.status, r.began = status, time.Now()
 	}
 	r.ResponseWriter.WriteHeader(status)
 }
 
 func (r *recorder) Write(b []byte) (int, error) {
 	if r.status == 0 {
-		r.status = http.StatusOK
+		r.status, r.began = http.StatusOK, time.Now()
 	}
 	n, err := r.ResponseWriter.Write(b)
 	r.bytes += int64(n)

@@ -17,7 +17,8 @@ import (
 // roles is who may do what, written down a second time: a route that is added, or moved to another
 // role, has to be thought about here as well.
 var roles = map[tokens.Role][]string{
-	"": {"GET /healthz", "GET /readyz", "GET /", "GET /dashboard.css", "GET /dashboard.js"},
+	"":             {"GET /healthz", "GET /readyz", "GET /", "GET /dashboard.css", "GET /dashboard.js"},
+	tokens.Metrics: {"GET /metrics"},
 	tokens.View: {
 		"GET /v1/config", "GET /v1/config/status", "GET /v1/config/history", "GET /v1/config/diff",
 		"GET /v1/config/resolved", "GET /v1/config/explain",

@@ -30,7 +30,7 @@ func TestSecretProperties(t *testing.T) {
 			`"properties":{"secret.word":"`+word+`"},"resources"`, 1))
 	}
 	for _, path := range []string{"/v1/workloads", "/v1/workloads?filled=1", "/v1/workloads/diff?from=1.0.0&to=1.0.1"} {
-		for _, role := range tokens.Roles {
+		for _, role := range tokens.Roles[1:] { // metrics reads no documents at all
 			got := ask(role, "GET", path, "")
 			open, hidden := strings.Contains(got, "-word\""), strings.Contains(got, `"(hidden)"`)
 			views := role == tokens.View

@@ -111,6 +111,7 @@ type Core struct {
 	trimmed   trimmed                // used by maintain alone
 	untrimmed atomic.Pointer[string] // why the journal could not be trimmed; nil: it could
 	room      atomic.Pointer[room]   // what the disk was seen to have last; nil: nobody has looked
+	gone      atomic.Pointer[gone]   // how many records are; nil: nobody has counted
 }
 
 // New opens the journal and brings the state up to what it says. The error is one that a person
@@ -318,10 +319,12 @@ func (c *Core) commit() {
 			if c.fleet.Seq()-c.checkpoint >= c.cfg.CheckpointEvery {
 				c.batch.Checkpoint = c.snapshot()
 			}
+			began := time.Now() // how long it takes, whatever the unit's clock says
 			if _, err := c.journal.Load().Append(&c.batch); err != nil {
 				c.fail(err)
 				return
 			}
+			c.cfg.Meter.Committed(c.out.Records, c.out.Arrived, time.Since(began))
 			if c.batch.Checkpoint != nil {
 				c.checkpoint = c.batch.Checkpoint.Seq
 			}
@@ -355,6 +358,9 @@ func (c *Core) run(e fleet.Effect) {
 	case fleet.Publish:
 		c.outbox.publish(e)
 	case fleet.Ask:
+		if e.Method == wire.MethodReport {
+			c.cfg.Meter.Asked(len(e.Nodes))
+		}
 		c.outbox.ask(e)
 	case fleet.Clear:
 		for _, name := range e.Topics {

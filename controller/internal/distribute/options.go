@@ -13,6 +13,7 @@ import (
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/kind"
+	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/retain"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/durable"
@@ -89,10 +90,29 @@ type Config struct {
 	// Trouble is what Status has to tell besides; nil: nothing.
 	Trouble func() []string
 
+	Meter Meter // nil: nobody is told
+
 	Broker view.Broker // how Status describes the road; Up, Since and Error are filled in
 }
 
+// Meter is told what the loop does, for package metrics. It must not wait, nor keep what it is given.
+type Meter interface {
+	// Committed is told of records that are durable, what nodes have come to run by them, and how long the commit took.
+	Committed(records []record.Record, arrived []fleet.Arrival, took time.Duration)
+	// Asked is told of nodes that are asked to report once more.
+	Asked(nodes int)
+}
+
+// deaf is the Meter of a Core without one.
+type deaf struct{}
+
+func (deaf) Committed([]record.Record, []fleet.Arrival, time.Duration) {}
+func (deaf) Asked(int)                                                 {}
+
 func (c Config) withDefaults() Config {
+	if c.Meter == nil {
+		c.Meter = deaf{}
+	}
 	if c.Now == nil {
 		c.Now = time.Now
 		if c.Clock != nil {

@@ -141,6 +141,7 @@ type Out struct {
 	Records []record.Record
 	Bodies  [][]byte
 	Effects []Effect
+	Arrived []Arrival // what nodes have come to run
 }
 
 // Reset empties o for reuse.
@@ -148,7 +149,7 @@ func (o *Out) Reset() {
 	clear(o.Records)
 	clear(o.Bodies)
 	clear(o.Effects)
-	o.Records, o.Bodies, o.Effects = o.Records[:0], o.Bodies[:0], o.Effects[:0]
+	o.Records, o.Bodies, o.Effects, o.Arrived = o.Records[:0], o.Bodies[:0], o.Effects[:0], o.Arrived[:0]
 }
 
 // Effect is something the shell does once the records are durable.

@@ -77,8 +77,13 @@ func (s *step) heardReport(h *Heard) {
 	if !s.admit(h) {
 		return
 	}
+	ran := n.runs(r.Kind)
 	s.emit(record.Record{Type: record.Report, Node: h.Node, Kind: string(r.Kind), Data: h.Raw}, reported{r, h.Detail})
 	n = s.nodes[h.Node]
+	if !ran && n.runs(r.Kind) {
+		after := max(s.now.Sub(n.Kinds[r.Kind].Desired.Issued), 0)
+		s.out.Arrived = append(s.out.Arrived, Arrival{r.Kind, after})
+	}
 	n.kind(r.Kind).early, n.kind(r.Kind).since = early, h.Since
 	if _, described := h.Detail.(*wire.NodeInfo); described {
 		n.claim = nil
@@ -102,6 +107,15 @@ func (s *step) heardReport(h *Heard) {
 			s.supply(n, o)
 		}
 	}
+}
+
+// runs reports whether a node, which may be nil, runs the newest document of a kind that was issued to it.
+func (n *Node) runs(name wire.Kind) bool {
+	if n == nil {
+		return false
+	}
+	k := n.Kinds[name]
+	return k != nil && k.Desired != nil && k.Running != nil && k.Running.Stamp() == k.Desired.Stamp()
 }
 
 // isOfAnotherType reports whether a node describes itself with another type than the one that it was enrolled with.

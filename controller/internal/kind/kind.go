@@ -73,6 +73,8 @@ type Kind struct {
 	Brief   func(n Node, v *view.Node)         // adds to what a list shows of a node; nil: nothing
 	Show    func(u Unit, n Node, v *view.Node) // adds to what is shown of one node; nil: nothing
 	Trouble func(u Unit) []string              // what operators should look at, in words; nil: nothing
+	// Tally counts what is known of one node, and reports whether something is wrong with it; nil: nothing.
+	Tally func(u Unit, n Node, t *view.Tally) (unwell bool)
 }
 
 // Source is one kind of submissions: what operators submit, or change piece by piece. It has Parse or Fold.

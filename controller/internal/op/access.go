@@ -304,7 +304,7 @@ func (in *ImportCAs) Check() *wire.Error {
 // NewToken describes a token.
 type NewToken struct {
 	Name string `json:"name"`          // by which the journal knows who did what
-	Role string `json:"role"`          // "view", "operate" or "admin"
+	Role string `json:"role"`          // "metrics", "view", "operate" or "admin"
 	TTL  string `json:"ttl,omitempty"` // how long the token counts, ISO 8601; until it is revoked if it is left out
 	Once bool   `json:"once,omitzero"` // it is for a link to the dashboard, /#once=TOKEN, which logs in once
 }
@@ -312,8 +312,13 @@ type NewToken struct {
 // Life is TTL; 0: it was left out.
 func (in *NewToken) Life() time.Duration { return positive(in.TTL) }
 
-// Check judges the TTL.
-func (in *NewToken) Check() *wire.Error { return checkTTL(in.TTL, "P90D") }
+// Check judges the TTL, and that a link is not for a role that sees nothing of the dashboard.
+func (in *NewToken) Check() *wire.Error {
+	if in.Once && Role(in.Role) == Metrics {
+		return wire.New(wire.CodeInvalidArgument, "/role", "with the role metrics nothing of the dashboard can be read")
+	}
+	return checkTTL(in.TTL, "P90D")
+}
 
 // TokenIn names an operator's token.
 type TokenIn struct {

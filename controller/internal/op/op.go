@@ -43,13 +43,14 @@ type Role string
 // The roles.
 const (
 	Anybody Role = ""        // no token needed: health and the dashboard's files, which hold nothing of the unit
-	View    Role = "view"    // read
+	Metrics Role = "metrics" // read the figures of GET /metrics, in which no node is named, and nothing else
+	View    Role = "view"    // and read all the rest
 	Operate Role = "operate" // and submit, confirm, roll back, restore
 	Admin   Role = "admin"   // and tokens, nodes' and others' certificates, keys, copies of the journal
 )
 
 // Roles lists them, the least first.
-var Roles = []Role{View, Operate, Admin}
+var Roles = []Role{Metrics, View, Operate, Admin}
 
 // Valid reports whether r is a role of tokens.
 func (r Role) Valid() bool { return slices.Contains(Roles, r) }

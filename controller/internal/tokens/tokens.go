@@ -32,6 +32,7 @@ type Role = op.Role
 
 // The roles, as package op has them.
 const (
+	Metrics = op.Metrics
 	View    = op.View
 	Operate = op.Operate
 	Admin   = op.Admin
@@ -86,8 +87,8 @@ func (s Set) Check(t Token) error {
 		return wire.New(wire.CodeBadValue, "/name", fmt.Sprintf("%.80q cannot name a token: letters, digits, and . _ "+
 			"- after the first, at most 63", t.Name))
 	case !t.Role.Valid():
-		return wire.New(wire.CodeBadValue, "/role", fmt.Sprintf("%.80q is no role: view, "+
-			"operate or admin", string(t.Role)))
+		return wire.New(wire.CodeBadValue, "/role", fmt.Sprintf("%.80q is no role: metrics, "+
+			"view, operate or admin", string(t.Role)))
 	case s.index(t.Name) >= 0:
 		return wire.New(wire.CodeAlreadyExists, "/name", "there is a token "+t.Name+" already; revoke it first, or "+
 			"choose another name")

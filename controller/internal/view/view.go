@@ -59,7 +59,7 @@ type Remark struct {
 // Token is an operator's token as it is listed; what it is itself is shown once, in a Grant.
 type Token struct {
 	Name    string    `json:"name"`             // by which the journal knows who did what
-	Role    string    `json:"role"`             // "view", "operate" or "admin"
+	Role    string    `json:"role"`             // "metrics", "view", "operate" or "admin"
 	Created time.Time `json:"created"`          // when it was made
 	By      string    `json:"by,omitempty"`     // who made it
 	Expires time.Time `json:"expires,omitzero"` // end of the token; absent: it counts until it is revoked

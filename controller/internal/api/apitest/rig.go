@@ -71,7 +71,7 @@ func start(tb testing.TB, now time.Time, more distribute.Config) *Rig {
 	core, err := distribute.New(distribute.Config{
 		Kinds: kinds.All(), Unit: unit, Version: "1.0.0", Copy: filepath.Join(dir, copyName), Signer: keys[0],
 		Keyring: keys, Clock: r.clock(), Random: &counter{}, Desired: more.Desired,
-		Rebalance: more.Rebalance, Relieve: more.Relieve,
+		Rebalance: more.Rebalance, Relieve: more.Relieve, Meter: more.Meter,
 		Fleet: fleet.Options{CheckTimeout: checkTimeout},
 		Artefacts: store.Config{Dir: filepath.Join(dir, "artefacts"), Quota: 1 << 20,
 			Free: func(string) (int64, error) { return 1 << 30, nil }},

@@ -60,6 +60,12 @@ func StartRelieving(tb testing.TB) *Rig {
 	return startSample(tb, distribute.Config{Desired: true, Rebalance: true, Relieve: 5 * time.Millisecond})
 }
 
+// StartMetered is StartSample of a unit whose core tells m what it does.
+func StartMetered(tb testing.TB, m distribute.Meter) *Rig {
+	tb.Helper()
+	return startSample(tb, distribute.Config{Meter: m})
+}
+
 func startSample(tb testing.TB, more distribute.Config) *Rig {
 	tb.Helper()
 	r := start(tb, Now.Add(-48*time.Hour), more)

@@ -59,10 +59,10 @@ func createToken(a *command.App) *cobra.Command {
 		Use: "create NAME", Short: "Make a token for a person or a program, and show it once",
 		Long: `Make a token for a person or a program, and show it once.
 
-Roles: view reads; operate also submits, confirms, rolls back and restores, sets timers
-of health and orders nodes to reboot; admin also makes and revokes tokens, lets nodes
-join, certifies, changes signing keys and CAs, and copies the journal. The
-journal names the token beside everything that is done with it.
+Roles: metrics reads GET /metrics alone; view reads; operate also submits, confirms,
+rolls back and restores, sets timers of health and orders nodes to reboot; admin also
+makes and revokes tokens, lets nodes join, certifies, changes signing keys and CAs, and
+copies the journal. The journal names the token beside everything that is done with it.
 
 With --link it is one line, the address of the dashboard: it logs in once, the first who
 opens it. That session has the name, role and end of the token.`,
@@ -84,7 +84,7 @@ opens it. That session has the name, role and end of the token.`,
 			return command.Ask(cmd.Context(), a, op.CreateToken, in, show)
 		},
 	}
-	cmd.Flags().StringVar(&role, "role", "", "`role`, what it may do: view, operate or admin (required)")
+	cmd.Flags().StringVar(&role, "role", "", "`role`, what it may do: metrics, view, operate or admin (required)")
 	cmd.Flags().Var(&life, "expires", "how long it counts, such as 12h or 90d (default: until it is revoked)")
 	cmd.Flags().BoolVar(&link, "link", false, "print an address of the dashboard that logs in once")
 	return cmd

@@ -37,6 +37,7 @@ func Set() kind.Set {
 			Brief:   func(n kind.Node, v *view.Node) { v.Health = brief(n) },
 			Show:    show,
 			Trouble: trouble,
+			Tally:   tally,
 		}},
 	}
 }

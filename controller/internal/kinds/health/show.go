@@ -147,3 +147,26 @@ func trouble(u kind.Unit) []string {
 	}
 	return all
 }
+
+// tally counts a node by its health.
+func tally(_ kind.Unit, n kind.Node, t *view.Tally) (unwell bool) {
+	h, reported := n.Detail.(*wire.Health)
+	if !reported {
+		t.Health[view.HealthUnknown]++
+		return false
+	}
+	state, _ := inWords(h)
+	t.Health[state]++
+	if l := h.Load; l != nil && n.Up {
+		t.CPU.Add(l.CPU)
+		t.RAM.Add(l.RAM)
+	}
+	switch {
+	case h.Trial == nil:
+	case h.Trial.Component == "":
+		t.Trials["agent"]++
+	default:
+		t.Trials["component"]++
+	}
+	return state == view.HealthCheck || state == view.HealthError || state == view.HealthContact
+}

@@ -42,6 +42,7 @@ func Set() kind.Set {
 			Words:   words,
 			Show:    func(u kind.Unit, n kind.Node, v *view.Node) { v.Slots = Slots(u, n.Name) },
 			Trouble: trouble,
+			Tally:   tally,
 		}},
 	}
 }
