@@ -111,14 +111,16 @@ func (m *Manager) readSet() (notify.Set, error) {
 	return set, nil
 }
 
-// tidy removes the cursors of those who are no receivers any more: a crash may have left them.
+// tidy removes the cursors of those who are no receivers, which a crash may have left, whole or in part.
 func (m *Manager) tidy(set notify.Set) error {
 	entries, err := os.ReadDir(m.cfg.Dir)
 	for _, e := range entries {
-		name, is := strings.CutPrefix(e.Name(), cursorPrefix)
-		if name, end := strings.CutSuffix(name, cursorSuffix); is && end && set.Find(name) == nil {
-			err = errors.Join(err, durable.Remove(filepath.Join(m.cfg.Dir, e.Name())))
+		name, is := strings.CutPrefix(strings.TrimPrefix(e.Name(), "."), cursorPrefix)
+		name, _, end := strings.Cut(name, cursorSuffix)
+		if !is || !end || set.Find(name) != nil {
+			continue
 		}
+		err = errors.Join(err, durable.Clean(m.path(name)), durable.Remove(m.path(name)))
 	}
 	return err
 }
