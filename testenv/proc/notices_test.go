@@ -104,32 +104,12 @@ func TestReceiverDownAcrossARestart(t *testing.T) {
 			return ""
 		})
 	}
-	cursor := func() (v controller.NoticeReceiver) {
-		v, err := Get[controller.NoticeReceiver](u, "/v1/notices/keeper")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-	saved := func() {
-		t.Helper()
-		Until(t, "the cursor is on the disk", func() string {
-			text, err := os.ReadFile(filepath.Join(u.StateDir("controller"), "notice-keeper.json"))
-			if err != nil {
-				return err.Error()
-			}
-			if want := `"seq":` + strconv.FormatUint(cursor().Cursor, 10) + `,`; !strings.Contains(string(text), want) {
-				return string(text)
-			}
-			return ""
-		})
-	}
 	apply(3)
 	arrived(3)
-	saved()
+	cursorSaved(u)
 	shut()
 	apply(3)
-	Until(t, "it fails", func() string { return strings.TrimPrefix(cursor().State, "failing") })
+	Until(t, "it fails", func() string { return strings.TrimPrefix(cursor(u).State, "failing") })
 	u.Controller.Kill()
 	u.StartController()
 	apply(3)
@@ -160,16 +140,49 @@ func TestReceiverDownAcrossARestart(t *testing.T) {
 	if got = r.got()[12:]; got[0] != got[1] || got[1] != got[2] || got[3] == got[0] || len(got) != 4 {
 		t.Errorf("after answers that were lost: %v", got)
 	}
-	o = u.Tandem("notify", "show", "keeper")
-	text := o.Out + o.Errors + u.Tandem("notify", "list", "--json").Out + u.Tandem("events").Out +
-		u.Tandem("unit", "status", "--json").Out + u.Controller.Log()
-	for _, secret := range []string{"planted-", grant.Secret, strings.TrimPrefix(grant.Secret, "whsec_")} {
-		if strings.Contains(text, secret) {
-			t.Errorf("%s is shown", secret)
+	noneShown(u, "planted-", grant.Secret, strings.TrimPrefix(grant.Secret, "whsec_"))
+}
+
+// cursor is how far the receiver has come.
+func cursor(u *Unit) controller.NoticeReceiver {
+	u.t.Helper()
+	v, err := Get[controller.NoticeReceiver](u, "/v1/notices/keeper")
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	return v
+}
+
+// cursorSaved waits until the disk has how far the receiver has come.
+func cursorSaved(u *Unit) {
+	u.t.Helper()
+	Until(u.t, "the cursor is on the disk", func() string {
+		text, err := os.ReadFile(filepath.Join(u.StateDir("controller"), "notice-keeper.json"))
+		if err != nil {
+			return err.Error()
 		}
-		journal, err := os.ReadFile(filepath.Join(u.StateDir("controller"), "journal.db"))
-		if err != nil || strings.Contains(string(journal), secret) {
-			t.Errorf("%s is in the journal: %v", secret, err)
+		if want := `"seq":` + strconv.FormatUint(cursor(u).Cursor, 10) + `,`; !strings.Contains(string(text), want) {
+			return string(text)
+		}
+		return ""
+	})
+}
+
+// noneShown looks for secrets in what commands and the log show, and in the journal.
+func noneShown(u *Unit, secrets ...string) {
+	u.t.Helper()
+	text := u.Tandem("notify", "show", "keeper").Out + u.Tandem("notify", "list", "--json").Out +
+		u.Tandem("events").Out + u.Tandem("unit", "status", "--json").Out + u.Controller.Log()
+	journal, err := os.ReadFile(filepath.Join(u.StateDir("controller"), "journal.db"))
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	for _, secret := range secrets {
+		if strings.Contains(text, secret) {
+			u.t.Errorf("%s is shown", secret)
+		}
+		if strings.Contains(string(journal), secret) {
+			u.t.Errorf("%s is in the journal", secret)
 		}
 	}
 }

@@ -16,7 +16,8 @@ import (
 func receivesNotices(u *apitest.Rig) {
 	first := uint64(3)
 	for _, in := range []op.NewNotice{
-		{Name: "pager", URL: "https://hooks.example.com/services/T0/secret", NoticeFilter: view.NoticeFilter{Level: "error"}},
+		{Name: "pager", URL: "https://hooks.example.com/services/T0/secret",
+			NoticeFilter: view.NoticeFilter{Level: "error"}},
 		{Name: "presses", URL: "http://127.0.0.1:9000/", Always: true, After: &first, NoticeFilter: view.NoticeFilter{
 			Types: []string{"alert", "live"}, Nodes: []string{"press-*"}, Who: []string{"token/*"}}},
 		{Name: "relay", URL: "http://down.example.com/", Insecure: true},
@@ -31,10 +32,10 @@ var receivers = []view.NoticeReceiver{
 	{Name: "pager", URL: "https://hooks.example.com", Filter: view.NoticeFilter{Level: "error"},
 		Created: apitest.Now.Add(-48 * time.Hour), By: "uid:1000(alice)", State: "ok", Cursor: 811, Delivered: 12,
 		Last: apitest.Now.Add(-time.Hour), LastID: "790-8c2d1f0a4b5e6978"},
-	{Name: "relay", URL: "https://10.0.0.9:8443", Filter: view.NoticeFilter{Level: "warning", Nodes: []string{"press-*"}},
-		CA: true, Created: apitest.Now.Add(-time.Hour), By: "token/ann", State: "failing", Cursor: 640, Lag: 171,
+	{Name: "relay", URL: "https://10.0.0.9:8443",
+		Filter: view.NoticeFilter{Level: "warning", Nodes: []string{"press-*"}}, CA: true, Created: apitest.Now.Add(-time.Hour), By: "token/ann", State: "failing", Cursor: 640, Lag: 171,
 		Waiting: 32, Tries: 7, NextTry: apitest.Now.Add(50 * time.Second),
-		Error:   "it answered 503 Service Unavailable: \x1b[31mlater", ErrorAt: apitest.Now.Add(-14 * time.Second),
+		Error: "it answered 503 Service Unavailable: \x1b[31mlater", ErrorAt: apitest.Now.Add(-14 * time.Second),
 		Quiet: apitest.Now.Add(20 * time.Minute), LeftOut: 1},
 }
 

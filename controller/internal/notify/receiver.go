@@ -213,7 +213,8 @@ func marshal(v any, options ...json.Options) []byte {
 
 // Encode writes the set as its file, secrets included.
 func (s Set) Encode() []byte {
-	return append(marshal(file{Format: format, Sum: sum(s.stored()), Receivers: s.stored()}, jsontext.WithIndent(" ")), '\n')
+	all := s.stored()
+	return append(marshal(file{Format: format, Sum: sum(all), Receivers: all}, jsontext.WithIndent(" ")), '\n')
 }
 
 // Decode reads the file. It accepts only what Encode writes: a part of it would tell some and not others.

@@ -17,7 +17,8 @@ var (
 	})
 	AddNotice = define(Op[NewNotice, view.NoticeGrant]{
 		Name: "notice.add", Route: "POST /v1/notices", Role: Admin,
-		About: "Adds a receiver of notices. What its messages are signed with is shown in this answer and nowhere else.",
+		About: "Adds a receiver of notices. What its messages are signed with is shown in this answer and nowhere " +
+			"else.",
 	})
 	TestNotice = define(Op[NoticeIn, view.NoticeTest]{
 		Name: "notice.test", Route: "POST /v1/notices/{receiver}/test", Role: Operate,

@@ -237,7 +237,7 @@ func (m *Manager) Add(ctx context.Context, in op.NewNotice) (view.NoticeGrant, e
 	if err != nil {
 		return fail(err)
 	}
-	if err := m.cfg.Journal.Remark(ctx, view.Remark{Text: "receiver of notices " + r.Name + " was added: " + about(&r)}); err != nil {
+	if err := m.note(ctx, r.Name+" was added: "+about(&r)); err != nil {
 		return fail(err)
 	}
 	next := set.With(r)
@@ -252,6 +252,11 @@ func (m *Manager) Add(ctx context.Context, in op.NewNotice) (view.NoticeGrant, e
 	}
 	m.mu.Unlock()
 	return view.NoticeGrant{NoticeReceiver: w.view(begin.Seq), Secret: r.Secret.Text()}, nil
+}
+
+// note writes into the journal what became of a receiver.
+func (m *Manager) note(ctx context.Context, text string) error {
+	return m.cfg.Journal.Remark(ctx, view.Remark{Text: "receiver of notices " + text})
 }
 
 // begin is where a new receiver begins: after a record, or after the newest one.
@@ -289,7 +294,7 @@ func (m *Manager) Remove(ctx context.Context, in op.NoticeIn) (view.NoticeReceiv
 	if err != nil {
 		return fail(err)
 	}
-	if err := m.cfg.Journal.Remark(ctx, view.Remark{Text: "receiver of notices " + w.to.Name + " was removed"}); err != nil {
+	if err := m.note(ctx, w.to.Name+" was removed"); err != nil {
 		return fail(err)
 	}
 	next := m.set.Load().Without(w.to.Name)

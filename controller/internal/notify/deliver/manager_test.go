@@ -244,7 +244,8 @@ func TestTroubleOfTheUnit(t *testing.T) {
 		if s := *l.workers["r"].shown.Load(); !strings.Contains(s.Error, "cannot be written") || s.Delivered != 1 {
 			t.Errorf("%+v", s)
 		}
-		if _, err := l.Add(t.Context(), op.NewNotice{Name: "x", URL: "https://x"}); wire.AsError(err).Code != wire.CodeStorage {
+		_, err := l.Add(t.Context(), op.NewNotice{Name: "x", URL: "https://x"})
+		if wire.AsError(err).Code != wire.CodeStorage {
 			t.Errorf("added although the disk is full: %v", err)
 		}
 		if _, err := l.Remove(t.Context(), op.NoticeIn{Receiver: "r"}); wire.AsError(err).Code != wire.CodeStorage {
@@ -292,7 +293,8 @@ func TestDamagedFiles(t *testing.T) {
 		if all := l.Trouble(); len(all) != 1 || !strings.Contains(all[0], "no notices are sent: ") {
 			t.Errorf("%q", all)
 		}
-		if _, err := l.Add(t.Context(), op.NewNotice{Name: "x", URL: "https://x"}); wire.AsError(err).Code != wire.CodeStorage {
+		_, err := l.Add(t.Context(), op.NewNotice{Name: "x", URL: "https://x"})
+		if wire.AsError(err).Code != wire.CodeStorage {
 			t.Errorf("added to a file that is damaged: %v", err)
 		}
 		if err := os.Chmod(filepath.Join(dir, FileName), 0o644); err != nil {

@@ -15,9 +15,9 @@ import (
 
 var pythonBlock = regexp.MustCompile("(?s)```python\n(.*?)```")
 
-// TestReceiverOfTheDocuments runs the receiver of shared/docs/notices.md: it takes what is signed, once, and refuses
-// what was altered, is old, or is signed with another secret.
-func TestReceiverOfTheDocuments(t *testing.T) {
+// pythonReceiver runs the receiver of shared/docs/notices.md for as long as the test takes; lines are what it prints.
+func pythonReceiver(t *testing.T) (to notify.Receiver, lines *bufio.Scanner) {
+	t.Helper()
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("there is no python3")
@@ -42,8 +42,8 @@ func TestReceiverOfTheDocuments(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	to := notify.Receiver{Name: "r", URL: "http://" + address + "/", Secret: notify.Secret{7, 8, 9}}
-	cmd := exec.CommandContext(t.Context(), python, "-c", string(program[1]), port)
+	to = notify.Receiver{Name: "r", URL: "http://" + address + "/", Secret: notify.Secret{7, 8, 9}}
+	cmd := exec.Command(python, "-c", string(program[1]), port)
 	cmd.Env = append(os.Environ(), "TANDEM_SECRET="+to.Secret.Text())
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -52,12 +52,19 @@ func TestReceiverOfTheDocuments(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	t.Cleanup(func() {
 		if err := cmd.Process.Kill(); err != nil {
 			t.Error(err)
 		}
 		_ = cmd.Wait() // it says that it was killed
-	}()
+	})
+	return to, bufio.NewScanner(out)
+}
+
+// TestReceiverOfTheDocuments: it takes what is signed, once, and refuses what was altered, is old, or is signed with
+// another secret.
+func TestReceiverOfTheDocuments(t *testing.T) {
+	to, lines := pythonReceiver(t)
 	s, err := NewSender(to)
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +86,8 @@ func TestReceiverOfTheDocuments(t *testing.T) {
 	}
 	altered := first
 	altered.Body = []byte(strings.Replace(string(first.Body), "test", "tost", 1))
-	if a := s.Send(t.Context(), notify.Message{ID: "test-other", Body: altered.Body}, now.Add(-time.Hour)); a.Status != 401 {
+	old := notify.Message{ID: "test-other", Body: altered.Body}
+	if a := s.Send(t.Context(), old, now.Add(-time.Hour)); a.Status != 401 {
 		t.Errorf("an old one: %+v", a)
 	}
 	other := to
@@ -95,7 +103,6 @@ func TestReceiverOfTheDocuments(t *testing.T) {
 	if a := s.Send(t.Context(), notify.Test("u1", "last", now, &to), now); a.Status != 204 {
 		t.Errorf("%+v", a)
 	}
-	lines := bufio.NewScanner(out)
 	for _, want := range []string{"test-first tandem.notice.test info", "test-last tandem.notice.test info"} {
 		if !lines.Scan() || lines.Text() != want {
 			t.Errorf("it has taken %q, want %q", lines.Text(), want)

@@ -62,7 +62,8 @@ func TestWhatIsSent(t *testing.T) {
 	}
 	var e map[string]any
 	if err := json.Unmarshal(body, &e); err != nil || e["specversion"] != "1.0" || e["id"] != "test-0001" ||
-		e["source"] != "/tandem/units/u1" || e["type"] != "tandem.notice.test" || e["datacontenttype"] != "application/json" {
+		e["source"] != "/tandem/units/u1" || e["type"] != "tandem.notice.test" ||
+		e["datacontenttype"] != "application/json" {
 		t.Errorf("%s %v", body, err)
 	}
 }
@@ -128,13 +129,14 @@ func TestErrorsDoNotShowTheAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, url := range []string{"http://" + closed + "/secret", "https://" + closed + "/secret?secret",
-		"http://localhost:1/secret", "http://169.254.169.254/secret", "https://[fe80::1]/secret", "https://0.0.0.0/secret",
-		"https://224.0.0.1/secret", "http://192.0.2.1/secret"} {
+		"http://localhost:1/secret", "http://169.254.169.254/secret", "https://[fe80::1]/secret",
+		"https://0.0.0.0/secret", "https://224.0.0.1/secret", "http://192.0.2.1/secret"} {
 		a := send(t, notify.Receiver{URL: url})
 		if a.Err == "" || strings.Contains(a.Err, "secret") {
 			t.Errorf("%s: %+v", url, a)
 		}
-		if host := url[:strings.LastIndex(url, "/")]; !strings.Contains(host, closed) && !strings.Contains(host, "localhost") &&
+		host := url[:strings.LastIndex(url, "/")]
+		if !strings.Contains(host, closed) && !strings.Contains(host, "localhost") &&
 			!strings.Contains(a.Err, "is no address of a receiver") && !strings.Contains(a.Err, "is another machine") {
 			t.Errorf("%s was tried: %+v", url, a)
 		}
