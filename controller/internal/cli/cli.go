@@ -1,6 +1,6 @@
 // Package cli owns the operator's program, tandem: the tree of its commands. What they share is in package command;
-// the commands are in packages document, rollout, node, history, policy, item, artefact, notify and access. The commands
-// and exit statuses are those of the product's command reference.
+// the commands are in packages document, rollout, node, history, policy, item, artefact, notify and access. The
+// commands and exit statuses are those of the product's command reference.
 //
 // It guarantees that
 //   - standard output has results only, errors and progress go to standard error, and with --json

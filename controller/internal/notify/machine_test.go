@@ -36,7 +36,7 @@ func TestInOrder(t *testing.T) {
 }
 
 // The pauses double up to a quarter of an hour, are drawn, and a receiver may ask for more, up to an hour.
-func TestPauses(t *testing.T) {
+func TestPausesOfTries(t *testing.T) {
 	for _, c := range []struct {
 		tries  int
 		chance float64

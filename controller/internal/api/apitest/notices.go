@@ -32,7 +32,8 @@ type answering string
 // Send implements deliver.Sender.
 func (a answering) Send(context.Context, notify.Message, time.Time) deliver.Answer {
 	if strings.Contains(string(a), "://down") {
-		return deliver.Answer{Status: 503, Text: "be back soon", Err: "it answered 503 Service Unavailable: be back soon"}
+		return deliver.Answer{Status: 503, Text: "be back soon",
+			Err: "it answered 503 Service Unavailable: be back soon"}
 	}
 	return deliver.Answer{Status: 200, Text: "thanks"}
 }

@@ -69,7 +69,7 @@ func TestWhatIsSent(t *testing.T) {
 }
 
 // What a receiver answers is bounded, and nothing of it or of its address can do harm.
-func TestAnswers(t *testing.T) {
+func TestAnswersOfReceivers(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		t.Error("a redirect was followed")
 	}))
