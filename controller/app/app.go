@@ -22,6 +22,7 @@ import (
 	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/kinds"
 	"tandem.internal/controller/internal/metrics"
+	"tandem.internal/controller/internal/notify/deliver"
 	"tandem.internal/controller/internal/revoked"
 	"tandem.internal/controller/internal/submitter"
 	"tandem.internal/controller/internal/view"
@@ -77,6 +78,8 @@ type App struct {
 	clock  *clock.Guard
 	shown  *metrics.Metrics
 	origin *backup.Origin // nil: the unit was never restored
+
+	notices *deliver.Manager
 }
 
 // New opens the journal, the broker and the doors. What it opened is closed again when it fails.
@@ -125,6 +128,9 @@ func New(cfg Config, deps Deps) (a *App, err error) {
 	undo = append(undo, a.core.Close)
 	if err := backup.Check(cfg.StateDir); err != nil { // it may have been moved meanwhile
 		return nil, fmt.Errorf("--state-dir: %w", err)
+	}
+	if err := a.openNotices(deps); err != nil {
+		return nil, err
 	}
 	if err := a.openTrust(deps, &undo); err != nil {
 		return nil, err
@@ -320,6 +326,7 @@ func (a *App) Run(ctx context.Context) error {
 		stopDoor = part("join door",
 			func(ctx context.Context) error { return a.trust.door.Serve(ctx, a.trust.joinListener) })
 	}
+	stopNotices := part("notices", a.notices.Run)
 	stopAPI := func() error { return nil }
 	if a.api != nil && err == nil {
 		stopAPI = part("API", func(ctx context.Context) error { return a.api.Serve(ctx, a.doors...) })
@@ -339,7 +346,7 @@ func (a *App) Run(ctx context.Context) error {
 			zap.String("inbox", inbox))
 		<-ctx.Done()
 	}
-	err = errors.Join(err, stopAPI(), stopDoor(), stopGuard())
+	err = errors.Join(err, stopAPI(), stopNotices(), stopDoor(), stopGuard())
 	a.core.Refuse() // what comes between the goodbye and the end of the broker is not acknowledged
 	return errors.Join(err, stopLink(), stopBroker(), stopCore())
 }

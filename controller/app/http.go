@@ -118,7 +118,7 @@ func (a *App) openDoors(deps Deps, undo *[]func() error) error {
 			cfg.CA = a.pins
 		}
 	}
-	a.api = api.New(bindings.Core{Core: a.core}, cfg)
+	a.api = api.New(bindings.Core{Core: a.core, Notices: a.notices}, cfg)
 	return nil
 }
 

@@ -213,7 +213,7 @@ func (c *Config) exposed() []string {
 // lastYear is the time before the CA's end in which every start warns of it.
 const lastYear = 365 * 24 * time.Hour
 
-// trouble returns warnings about the listeners and the CA, for the operator.
+// trouble returns warnings about the listeners, the CA and the receivers of notices, for the operator.
 func (a *App) trouble() []string {
 	all := a.cfg.exposed()
 	if c := a.trust.ca; c != nil {
@@ -221,6 +221,9 @@ func (a *App) trouble() []string {
 			all = append(all, fmt.Sprintf("the unit's CA ends on %s; every node has to join a new one before then",
 				c.Expires().Format(time.DateOnly)))
 		}
+	}
+	if a.notices != nil { // at a start nobody is told yet
+		all = append(all, a.notices.Trouble()...)
 	}
 	return all
 }

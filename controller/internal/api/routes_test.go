@@ -38,6 +38,7 @@ var roles = map[tokens.Role][]string{
 		"GET /v1/subjects", "GET /v1/subjects/{subject}", "GET /v1/subjects/{subject}/history",
 		"GET /v1/components", "GET /v1/components/status", "GET /v1/components/history", "GET /v1/components/diff",
 		"GET /v1/desired", "GET /v1/desired/plan", "GET /v1/nodes/{node}/items/{item}/why",
+		"GET /v1/notices", "GET /v1/notices/{receiver}",
 	},
 	tokens.Operate: {
 		"POST /v1/config", "POST /v1/config/confirm", "POST /v1/config/restore", "POST /v1/config/rollback",
@@ -63,6 +64,7 @@ var roles = map[tokens.Role][]string{
 		"DELETE /v1/items/{type}/{item}/versions/{version}", "DELETE /v1/items/{type}/{item}",
 		"POST /v1/subjects/{subject}", "DELETE /v1/subjects/{subject}",
 		"POST /v1/components", "POST /v1/components/retry", "POST /v1/components/rollback", "POST /v1/desired",
+		"POST /v1/notices/{receiver}/test",
 	},
 	tokens.Admin: {
 		"POST /v1/nodes/{node}/enroll", "POST /v1/nodes/{node}/revoke", "POST /v1/nodes/forget",
@@ -74,6 +76,7 @@ var roles = map[tokens.Role][]string{
 		"GET /debug/pprof/{profile}",
 		"POST /v1/enrol/list", "GET /v1/enrol/batches", "POST /v1/enrol/batches", "GET /v1/enrol/pending",
 		"POST /v1/enrol/batches/{batch}/revoke", "POST /v1/enrol/approve", "POST /v1/enrol/refuse",
+		"POST /v1/notices", "DELETE /v1/notices/{receiver}",
 	},
 }
 

@@ -116,6 +116,8 @@ var fates = []struct {
 	{"tokens.json", true, "operators' tokens"},
 	{"revoked.txt", true, "who was revoked"},
 	{"revoked-tokens.txt", true, "which operators' tokens were revoked"},
+	{"notices.json", true, "who is told what the journal has, with the secrets"},
+	{"notice-*.json", true, "how far a receiver was told"},
 	{"ca.pem", false, "written again from the CAs' own files"},
 	{"unit-config.json", false, "written again from the journal"},
 	{"clock.json", false, "of this machine and its run"},

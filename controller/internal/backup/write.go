@@ -87,6 +87,10 @@ func Begin(cfg Config, j *journal.Journal) (_ *Draft, err error) {
 			continue
 		}
 		data, err := d.read(e.Name())
+		if errors.Is(err, fs.ErrNotExist) { // of a receiver that was removed a moment ago
+			d.leave(stateDir+e.Name(), "it was removed meanwhile")
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

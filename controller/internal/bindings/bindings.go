@@ -8,12 +8,17 @@ import (
 
 	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/distribute"
+	"tandem.internal/controller/internal/notify/deliver"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
 )
 
 // Core is the core as package api serves it.
-type Core struct{ *distribute.Core }
+type Core struct {
+	*distribute.Core
+	Notices *deliver.Manager // nil: nobody is told
+}
 
 // Operations binds every operation that the API does not do by itself to a method of the core.
 func (b Core) Operations() []api.Operation {
@@ -76,7 +81,7 @@ func (b Core) Operations() []api.Operation {
 		api.Bind(op.RetireCAs, c.RetireCA),
 		api.Bind(op.ExportCA, c.ExportCAs),
 		api.Bind(op.ImportCA, c.ImportCAs),
-	}, b.enrolment(), b.policies(), b.items(), b.desired(), api.Verbs(c.Kinds().Documents(), c))
+	}, b.enrolment(), b.policies(), b.items(), b.desired(), b.notices(), api.Verbs(c.Kinds().Documents(), c))
 }
 
 // enrolment binds the operations about many nodes at once.
@@ -90,6 +95,36 @@ func (b Core) enrolment() []api.Operation {
 		api.Bind(op.ApproveJoin, b.ApproveJoin),
 		api.Bind(op.RefuseJoin, b.RefuseJoin),
 	}
+}
+
+// notices binds the operations about who is told what the journal has.
+func (b Core) notices() []api.Operation {
+	n := b.Notices
+	return []api.Operation{
+		api.Ask(op.ListNotices, func(ctx context.Context) (op.Notices, error) {
+			if n == nil {
+				return op.Notices{Receivers: []view.NoticeReceiver{}}, errNoNotices
+			}
+			return n.List(ctx)
+		}),
+		ofNotices(op.ShowNotice, n, (*deliver.Manager).Show),
+		ofNotices(op.AddNotice, n, (*deliver.Manager).Add),
+		ofNotices(op.TestNotice, n, (*deliver.Manager).Test),
+		ofNotices(op.RemoveNotice, n, (*deliver.Manager).Remove),
+	}
+}
+
+var errNoNotices = wire.New(wire.CodeNotSupported, "", "this controller sends no notices")
+
+func ofNotices[In, Out any](o op.Op[In, Out], n *deliver.Manager,
+	do func(*deliver.Manager, context.Context, In) (Out, error)) api.Operation {
+
+	return api.Bind(o, func(ctx context.Context, in In) (out Out, err error) {
+		if n == nil {
+			return out, errNoNotices
+		}
+		return do(n, ctx, in)
+	})
 }
 
 // desired binds the operations about what should run where.

@@ -1,6 +1,6 @@
 // Package cli owns the operator's program, tandem: the tree of its commands. What they share is in package command;
-// the commands are in packages document, rollout, node, history, policy, item, artefact and access. The commands and
-// exit statuses are those of the product's command reference.
+// the commands are in packages document, rollout, node, history, policy, item, artefact, notify and access. The
+// commands and exit statuses are those of the product's command reference.
 //
 // It guarantees that
 //   - standard output has results only, errors and progress go to standard error, and with --json
@@ -26,6 +26,7 @@ import (
 	"tandem.internal/controller/internal/cli/history"
 	"tandem.internal/controller/internal/cli/item"
 	"tandem.internal/controller/internal/cli/node"
+	"tandem.internal/controller/internal/cli/notify"
 	"tandem.internal/controller/internal/cli/policy"
 	"tandem.internal/controller/internal/cli/rollout"
 	"tandem.internal/controller/internal/kinds"
@@ -61,7 +62,7 @@ func root(a *command.App) *cobra.Command {
 		slices.Concat(document.Commands(a, a.Kinds.Documents()), node.Commands(a), history.Commands(a),
 			artefact.Commands(a), access.Commands(a), backup.Commands(a),
 			[]*cobra.Command{rollout.Commands(a), policies(a), policy.Property(a), policy.Agent(a), item.Items(a),
-				item.Subjects(a), item.Desired(a), enrol.Commands(a), version(a)})...)
+				item.Subjects(a), item.Desired(a), enrol.Commands(a), notify.Commands(a), version(a)})...)
 	root.Long = `tandem is the operator's side of a Tandem controller.
 
 It talks to the controller on a unix socket, whose file mode says who may, or over

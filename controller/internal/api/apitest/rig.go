@@ -88,7 +88,7 @@ func start(tb testing.TB, now time.Time, more distribute.Config) *Rig {
 		tb.Fatal(err)
 	}
 	core.SetAuthority(distribute.Authority{CA: authority, Life: ca.NodeLife, URL: "https://gateway:8884"})
-	r.Core, r.handler = bindings.Core{Core: core}, core.Handler()
+	r.Core, r.handler = bindings.Core{Core: core, Notices: notices(tb, dir, core, r.Now)}, core.Handler()
 	core.Attach(road{r})
 	r.handler.Up(1) // before anybody looks
 	endLink, endCore := r.part(road{r}.Run), r.part(core.Run)

@@ -1,0 +1,206 @@
+package deliver
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"tandem.internal/controller/internal/notify"
+)
+
+var sentAt = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+
+// send sends a test message to an address once.
+func send(t *testing.T, to notify.Receiver) Answer {
+	t.Helper()
+	s, err := NewSender(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	return s.Send(t.Context(), notify.Test("u1", "0001", sentAt, &to), sentAt)
+}
+
+// What arrives is a CloudEvent in structured mode with a signature that its receiver can verify by the published rule.
+func TestWhatIsSent(t *testing.T) {
+	to := notify.Receiver{Name: "r", Secret: notify.Secret{1, 2, 3}}
+	var got *http.Request
+	var body []byte
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = r
+		body, _ = io.ReadAll(r.Body)
+		w.WriteHeader(http.StatusAccepted)
+	}))
+	defer s.Close()
+	to.URL = s.URL + "/hook/secret?token=secret"
+	if a := send(t, to); a.Err != "" || a.Status != 202 {
+		t.Fatalf("%+v", a)
+	}
+	h := got.Header
+	if got.Method != "POST" || got.RequestURI != "/hook/secret?token=secret" ||
+		h.Get("Content-Type") != "application/cloudevents+json; charset=utf-8" || h.Get("webhook-id") != "test-0001" ||
+		h.Get("webhook-timestamp") != "1795168800" {
+		t.Errorf("%s %s %v", got.Method, got.RequestURI, h)
+	}
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(to.Secret.Text(), "whsec_"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte("test-0001.1795168800." + string(body)))
+	if want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)); h.Get("webhook-signature") != want {
+		t.Errorf("signature %q, want %q", h.Get("webhook-signature"), want)
+	}
+	var e map[string]any
+	if err := json.Unmarshal(body, &e); err != nil || e["specversion"] != "1.0" || e["id"] != "test-0001" ||
+		e["source"] != "/tandem/units/u1" || e["type"] != "tandem.notice.test" ||
+		e["datacontenttype"] != "application/json" {
+		t.Errorf("%s %v", body, err)
+	}
+}
+
+// What a receiver answers is bounded, and nothing of it or of its address can do harm.
+func TestAnswersOfReceivers(t *testing.T) {
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("a redirect was followed")
+	}))
+	defer elsewhere.Close()
+	for _, c := range []struct {
+		name   string
+		answer http.HandlerFunc
+		want   Answer
+	}{
+		{"no content", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, Answer{Status: 204}},
+		{"refused", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no \x1b[31mway\nat all", 400) },
+			Answer{Status: 400, Text: "no ·[31mway", Err: "it answered 400 Bad Request: no ·[31mway"}},
+		{"later", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "120")
+			w.WriteHeader(503)
+		}, Answer{Status: 503, After: 2 * time.Minute, Err: "it answered 503 Service Unavailable"}},
+		{"later, by a date", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", sentAt.Add(time.Minute).Format(http.TimeFormat))
+			w.WriteHeader(429)
+		}, Answer{Status: 429, After: time.Minute, Err: "it answered 429 Too Many Requests"}},
+		{"later, nonsense", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "99999999999999999999")
+			w.WriteHeader(429)
+		}, Answer{Status: 429, Err: "it answered 429 Too Many Requests"}},
+		{"moved", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, 307) },
+			Answer{Status: 307, Err: "it answered 307 Temporary Redirect, and redirects are not followed"}},
+		{"endless", func(w http.ResponseWriter, _ *http.Request) {
+			for range 10_000 {
+				if _, err := w.Write([]byte(strings.Repeat("x", 1024))); err != nil {
+					return
+				}
+			}
+		}, Answer{Status: 200, Text: strings.Repeat("x", shownAnswer)}},
+		{"a large header", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X", strings.Repeat("x", 1<<20))
+		}, Answer{Err: "net/http: HTTP/1.x transport connection broken: net/http: server response headers exceeded " +
+			"16384 bytes; aborted"}},
+		{"cut off", func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }, Answer{Err: "EOF"}},
+	} {
+		s := httptest.NewServer(c.answer)
+		got := send(t, notify.Receiver{URL: s.URL + "/secret"})
+		s.Close()
+		if got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
+// No error shows more of the address than its host.
+func TestErrorsDoNotShowTheAddress(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, url := range []string{"http://" + closed + "/secret", "https://" + closed + "/secret?secret",
+		"http://localhost:1/secret", "http://169.254.169.254/secret", "https://[fe80::1]/secret",
+		"https://0.0.0.0/secret", "https://224.0.0.1/secret", "http://192.0.2.1/secret"} {
+		a := send(t, notify.Receiver{URL: url})
+		if a.Err == "" || strings.Contains(a.Err, "secret") {
+			t.Errorf("%s: %+v", url, a)
+		}
+		host := url[:strings.LastIndex(url, "/")]
+		if !strings.Contains(host, closed) && !strings.Contains(host, "localhost") &&
+			!strings.Contains(a.Err, "is no address of a receiver") && !strings.Contains(a.Err, "is another machine") {
+			t.Errorf("%s was tried: %+v", url, a)
+		}
+	}
+}
+
+// TestMayReach: of what a name was looked up to, after that.
+func TestMayReach(t *testing.T) {
+	for _, c := range []struct {
+		address string
+		local   bool
+		want    bool
+	}{
+		{"10.0.0.9:443", false, true}, {"10.0.0.9:80", true, false}, {"127.0.0.1:80", true, true},
+		{"[::1]:80", true, true}, {"[::ffff:127.0.0.1]:80", true, true}, {"[::ffff:169.254.169.254]:80", false, false},
+		{"169.254.169.254:80", false, false}, {"[fe80::1%eth0]:80", false, false}, {"0.0.0.0:80", false, false},
+		{"[::]:80", false, false}, {"[ff02::1]:80", false, false}, {"nowhere", false, false},
+	} {
+		if err := mayReach(c.address, c.local); (err == nil) != c.want {
+			t.Errorf("%s local %v: %v", c.address, c.local, err)
+		}
+	}
+}
+
+// By HTTPS a receiver is believed if the system's authorities vouch for it, or if its own CA does.
+func TestTLS(t *testing.T) {
+	s := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer s.Close()
+	s.Config.ErrorLog = nil
+	ca := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
+	if a := send(t, notify.Receiver{URL: s.URL, CA: ca}); a.Err != "" {
+		t.Errorf("with its CA: %+v", a)
+	}
+	if a := send(t, notify.Receiver{URL: s.URL}); !strings.Contains(a.Err, "certificate") {
+		t.Errorf("without: %+v", a)
+	}
+	if _, err := NewSender(notify.Receiver{URL: s.URL, CA: "none"}); err == nil {
+		t.Error("a CA that is none was accepted")
+	}
+}
+
+// A receiver that never answers is given up.
+func TestNoAnswer(t *testing.T) {
+	stop := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-r.Context().Done():
+		case <-stop:
+		}
+	}))
+	defer s.Close()
+	defer close(stop)
+	to := notify.Receiver{URL: s.URL + "/secret"}
+	made, err := NewSender(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer made.Close()
+	own := made.(*sender)
+	if own.client.Timeout != sendTimeout {
+		t.Errorf("given up after %s", own.client.Timeout)
+	}
+	own.client.Timeout = 50 * time.Millisecond
+	if a := made.Send(t.Context(), notify.Test("u1", "1", sentAt, &to), sentAt); a.Err != "no answer in 10s" {
+		t.Errorf("%+v", a)
+	}
+}
