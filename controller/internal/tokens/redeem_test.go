@@ -23,7 +23,7 @@ func TestRedeem(t *testing.T) {
 			return nil
 		}}
 	s := open(t, cfg)
-	made, secret, err := s.Create(t.Context(), "wall", View, time.Hour, true, "uid:0(root)", noted)
+	made, secret, err := s.Create(t.Context(), "wall", View, time.Hour, &Link{}, "uid:0(root)", noted)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestRedeem(t *testing.T) {
 		s = open(t, cfg)
 	}
 
-	_, secret, err = s.Create(t.Context(), "late", View, time.Minute, true, "", noted)
+	_, secret, err = s.Create(t.Context(), "late", View, time.Minute, &Link{}, "", noted)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,6 +74,13 @@ type Grant struct {
 	CA     string `json:"ca,omitempty"`  // fingerprint of the unit's CA, which vouches for URL
 }
 
+// Self is who a caller is to the controller.
+type Self struct {
+	Name string `json:"name,omitempty"` // of its token; absent: it has come by the unix socket
+	Who  string `json:"who"`            // as the journal names it
+	Role string `json:"role"`           // "view", "operate" or "admin"
+}
+
 // Submission is one unit configuration, or set of workloads, on its way in, from any door.
 type Submission struct {
 	Kind          wire.Kind     // of the documents to be made of it; it is never guessed
