@@ -309,6 +309,9 @@ type Entry struct {
 	Who  string         `json:"who,omitempty"`  // caused it: "uid:1000(alice)", "token/press for bob"
 	Kind string         `json:"kind,omitempty"` // of the document that it is about; of an event, the event's own type
 	Data jsontext.Value `json:"data,omitempty"` // of the record; its members depend on the type
+	// what happened, in one sentence; what is not understood has the data here, cut to 400 characters
+	Text  string `json:"text,omitempty"`
+	Level Level  `json:"level,omitempty"` // how much it matters
 }
 
 // EntryFilter selects journal entries.
