@@ -10,10 +10,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
@@ -180,7 +181,7 @@ func chromium(t *testing.T) (ctx context.Context, tab func() context.Context) {
 		}
 		t.Skip("SKIPPED: chromium is not installed (apt-get install chromium)")
 	}
-	options := append([]chromedp.ExecAllocatorOption{}, chromedp.DefaultExecAllocatorOptions...)
+	options := slices.Clone(chromedp.DefaultExecAllocatorOptions[:])
 	options = append(options, chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.WindowSize(1280, 900))
 	alloc, end := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(end)
@@ -204,9 +205,9 @@ func complaints(t *testing.T) func(any) {
 	return func(ev any) {
 		switch e := ev.(type) {
 		case *runtime.EventExceptionThrown:
-			t.Errorf("the page has failed: %s", e.ExceptionDetails.Error())
+			t.Errorf("the page has failed: %s", e.ExceptionDetails.Text+" "+exception(e.ExceptionDetails))
 		case *runtime.EventConsoleAPICalled:
-			t.Errorf("the page says %s: %s", e.Type, e.Args)
+			t.Errorf("the page says something: %+v", e)
 		}
 	}
 }
@@ -272,9 +273,10 @@ func has(t *testing.T, ctx context.Context, text string) {
 // scheme sets the colours that the user prefers: "light" or "dark".
 func scheme(t *testing.T, ctx context.Context, of string) {
 	t.Helper()
-	do(t, ctx, chromedp.ActionFunc(func(ctx context.Context) error {
-		return emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: of}}).Do(ctx)
-	}))
+	do(t, ctx, func(ctx context.Context, tab *chromedp.Target) (chromedp.Void, error) {
+		return cdp.Call(ctx, tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: of}}})
+	})
 }
 
 // picture keeps what is seen, if somebody wants to look at it.
@@ -292,4 +294,10 @@ func picture(t *testing.T, ctx context.Context, name string) {
 	}
 }
 
-func lines(s string) []string { return strings.Split(strings.TrimSpace(s), "\n") }
+
+func exception(d *runtime.ExceptionDetails) string {
+	if d.Exception == nil {
+		return ""
+	}
+	return d.Exception.Description
+}

@@ -111,6 +111,7 @@ func New(core Core, cfg Config) *API {
 		a.handle(rt.pattern, rt.role, func(w http.ResponseWriter, r *http.Request) error { return rt.handle(a, w, r) })
 	}
 	a.handle("GET /debug/pprof/{profile}", op.Admin, a.profile)
+	a.handle("GET /v1/live", op.View, a.devLive)
 	for _, f := range dashboard.Files() {
 		a.handle("GET "+strings.TrimSuffix(f.Path, "/")+end(f.Path), op.Anybody, a.file(f))
 	}

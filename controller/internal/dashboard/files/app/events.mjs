@@ -13,7 +13,7 @@ async function load(of) {
 function Table({ entries, empty = "nothing yet" }) {
   if (!entries) return html`<p class="faint">…</p>`;
   if (entries.length === 0) return html`<p class="faint">${empty}</p>`;
-  return html`<div class="wide entries" tabindex="0" role="region" aria-label="what happened"><table><caption class="unseen">what happened</caption>
+  return html`<div class="wide entries" tabindex="0" role="region" aria-label="table of events"><table><caption class="unseen">what happened</caption>
     <thead><tr><th scope="col">No.</th><th scope="col">Time</th><th scope="col">Type</th><th scope="col">Node</th><th scope="col">Who</th><th scope="col">What</th></tr></thead>
     <tbody>${entries.map((e) => html`<tr key=${e.seq}><th scope="row">${e.seq}</th><td><${Time} at=${e.at} /></td>
       <td><${Marked} look=${e.level === "info" ? "note" : looks[e.level] ?? "note"}>${e.kind && e.type === "event" ? e.kind : e.type}<//></td>

@@ -113,6 +113,7 @@ function App() {
     const brought = /^#(once=)?(tdo1\.[\w-]+)$/.exec(location.hash);
     if (brought) {
       history.replaceState(null, "", location.pathname);
+      setAt(place());
       enter(brought[2], brought[1] !== undefined);
     } else if (hasToken()) enter(theToken());
     else tokenOfOtherTab().then((t) => { if (t) enter(t); });

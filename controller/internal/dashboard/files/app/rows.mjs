@@ -20,7 +20,7 @@ export function Rows({ caption, head, keys, cells, open }) {
   const begin = Math.min(from, Math.max(0, keys.length - seen));
   const part = keys.slice(begin, begin + seen + around);
   const after = keys.length - begin - part.length;
-  return html`<div class="rows wide" ref=${box} onScroll=${scrolled} tabindex="0" role="region" aria-label=${caption}>
+  return html`<div class="rows wide" ref=${box} onScroll=${scrolled} tabindex="0" role="region" aria-label=${`table of ${caption}`}>
     <table aria-rowcount=${keys.length + 1}><caption class="unseen">${caption}</caption>
     <thead><tr aria-rowindex="1">${head.map((t) => html`<th scope="col">${t}</th>`)}</tr></thead>
     <tbody>

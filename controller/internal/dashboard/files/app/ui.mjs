@@ -124,9 +124,9 @@ export function Because({ why }) {
 export function Simple({ caption, head, rows, empty = "nothing" }) {
   if (!rows) return html`<p class="faint">…</p>`;
   if (rows.length === 0) return html`<p class="faint">${empty}</p>`;
-  return html`<div class="wide" tabindex="0" role="region" aria-label=${caption}><table>
+  return html`<div class="wide" tabindex="0" role="region" aria-label=${`table of ${caption}`}><table>
     <caption class="unseen">${caption}</caption>
-    <thead><tr>${head.map((t) => html`<th scope="col">${t}</th>`)}</tr></thead>
+    <thead><tr>${head.map((t) => html`<th scope="col">${t || html`<span class="unseen">orders</span>`}</th>`)}</tr></thead>
     <tbody>${rows.map((cells) => html`<tr key=${cells.key}>${(cells.cells ?? cells).map((c, i) => (i === 0
       ? html`<th scope="row">${c}</th>` : html`<td>${c}</td>`))}</tr>`)}</tbody></table></div>`;
 }
