@@ -133,9 +133,12 @@ func (r *rig) apply(version string, mark int) {
 // post asks the controller by its socket for something.
 func (r *rig) post(path string, body any) []byte {
 	r.t.Helper()
-	text, err := json.Marshal(body)
-	if err != nil {
-		r.t.Fatal(err)
+	var text []byte
+	if body != nil {
+		var err error
+		if text, err = json.Marshal(body); err != nil {
+			r.t.Fatal(err)
+		}
 	}
 	c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

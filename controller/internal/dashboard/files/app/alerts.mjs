@@ -13,9 +13,13 @@ export function Alerts() {
   }, [value]);
   return html`<h1>Alerts</h1><${Failure} error=${error} />
     ${value && rules.length === 0 ? html`<p>No alert is raised.</p>` : null}
-    ${rules.map(([parameter, list]) => html`<section key=${parameter} aria-label=${parameter}><h2>${parameter} <span class="faint">on ${list.length} nodes</span></h2>
-      <${Simple} caption=${`alerts of ${parameter}`} head=${["Node", "Value", "Raised above", "Falls below", "Since"]} rows=${list.slice(0, 100).map((a) => ({ key: a.node,
-        cells: [html`<a href=${link(`nodes/${a.node}`)}>${a.node}</a>`, a.value, a.maxThreshold, a.minThreshold, html`<${Time} at=${a.since} />`] }))} />
+    ${rules.map(([parameter, list]) => html`<section key=${parameter} aria-label=${parameter}><h2>${parameter} <span
+      class="faint">on ${list.length} nodes</span></h2>
+      <${Simple} caption=${`alerts of ${parameter}`} head=${["Node", "Value", "Raised above", "Falls below", "Since"]}
+        rows=${list.slice(0, 100).map((a) => ({ key: a.node,
+        cells: [html`<a href=${link(`nodes/${a.node}`)}>${a.node}</a>`, a.value, a.maxThreshold, a.minThreshold,
+          html`<${Time} at=${a.since} />`] }))} />
       ${list.length > 100 ? html`<p class="faint">${list.length - 100} more are not shown.</p>` : null}</section>`)}
-    ${value?.omitted ? html`<p class="faint">${value.omitted} more are not listed.</p>` : null}<${Cli} line=${cli.alerts()} />`;
+    ${value?.omitted ? html`<p class="faint">${value.omitted} more are not listed.</p>` : null}<${Cli}
+      line=${cli.alerts()} />`;
 }

@@ -42,7 +42,8 @@ export function useToken(text) {
 export const parse = (text) => JSON.parse(text.replace(turns, "\ufffd"));
 
 // plain is text without what turns it and without control characters other than tab and newline.
-export const plain = (s) => s.replace(turns, "\ufffd").replace(/\r\n?/g, "\n").replace(/[\0-\b\v\f\x0e-\x1f\x7f-\x9f]/g, "");
+export const plain = (s) => s.replace(turns, "\ufffd").replace(/\r\n?/g,
+  "\n").replace(/[\0-\b\v\f\x0e-\x1f\x7f-\x9f]/g, "");
 
 // query is "?a=1&b=2"; what is undefined, "" or false is left out, true is 1, a list is repeated.
 export function query(of = {}) {

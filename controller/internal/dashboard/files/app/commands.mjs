@@ -16,8 +16,8 @@ export const cli = {
   enroll: ({ node }) => `tandem node enroll ${word(node)}`,
   confirmConfig: () => "tandem config confirm",
   check: ({ kind, file }) => `tandem ${kind} check ${word(file)}`,
-  apply: ({ kind, file, within, rollout }) =>
-    `tandem ${kind} apply ${word(file)}${flag("try", within)}${flag("rollout", rollout)}`,
+  apply: ({ kind, file, rollout }) => `tandem ${kind} apply ${word(file)}${flag("rollout", rollout)}`,
+  tryConfig: ({ file, within }) => `tandem config apply ${word(file)}${flag("try", within)}`,
   rollback: ({ kind, version, as }) => `tandem ${kind} rollback ${word(version)}${flag("as", as)}`,
   retry: ({ kind }) => `tandem ${kind} retry`,
   history: ({ kind }) => `tandem ${kind} history`,
@@ -42,7 +42,8 @@ export const cli = {
   desired: () => "tandem desired show",
   plan: () => "tandem desired plan",
   applyPlan: () => "tandem desired apply",
-  events: ({ node, type, follow }) => `tandem events${flag("node", node)}${flag("type", type)}${follow ? " --follow" : ""}`,
+  events: ({ node, type, follow }) => `tandem events${flag("node", node)}${flag("type", type)}${follow ? " --follow"
+    : ""}`,
   alerts: () => "tandem alerts",
   health: ({ node }) => `tandem health ${word(node)}`,
   maintenance: ({ length, reason }) => `tandem unit maintenance --for ${word(length)}${flag("reason", reason)}`,

@@ -1,15 +1,17 @@
-// The fleet: how many nodes stand how, what should be looked at, a cell and a row for each node, and a search that is the
-// filter of `tandem nodes`.
+// The fleet: how many nodes stand how, what should be looked at, a cell and a row for each node, and a search that is
+// the filter of `tandem nodes`.
 import { ask, path, query } from "./api.mjs";
 import { cli } from "./commands.mjs";
 import { classWord, Grid } from "./grid.mjs";
 import { Rows } from "./rows.mjs";
-import { Act, Cli, Failure, html, link, looks, Marked, say, signs, span, State, Time, useAnswer, useEffect, useMemo, useRef, useState, useUnit, when } from "./ui.mjs";
+import { Act, Cli, Failure, html, link, looks, Marked, say, signs, span, State, Time, useAnswer, useEffect, useMemo,
+  useRef, useState, useUnit, when } from "./ui.mjs";
 import { nodes, unit } from "./unit.mjs";
 import { send } from "./api.mjs";
 
 const classes = ["inStep", "onTheWay", "unwell", "failed", "offline", "revoked"];
-export const filterOf = { inStep: "state:in-step", onTheWay: "state:behind", unwell: "state:unwell", failed: "state:failed", offline: "state:offline", revoked: "state:revoked" };
+export const filterOf = { inStep: "state:in-step", onTheWay: "state:behind", unwell: "state:unwell",
+  failed: "state:failed", offline: "state:offline", revoked: "state:revoked" };
 
 // quoted is a value in the filter language.
 export const quoted = (v) => (/^[\w.-]+$/.test(v) ? v : `"${v.replace(/(["\\])/g, "\\$1")}"`);
@@ -17,7 +19,8 @@ export const quoted = (v) => (/^[\w.-]+$/.test(v) ? v : `"${v.replace(/(["\\])/g
 // useSelected asks the controller which nodes a filter selects: one language, judged in one place. null: all.
 export function useSelected(q) {
   const rev = unit.fleet?.rev ?? 0;
-  const { value, error } = useAnswer(() => (q ? ask(`/v1/nodes${query({ q, fields: "node" })}`) : null), [q], q ? rev : 0);
+  const { value, error } = useAnswer(() => (q ? ask(`/v1/nodes${query({ q, fields: "node" })}`) : null), [q], q ? rev
+    : 0);
   const names = useMemo(() => (value ? value.nodes.map((n) => n.node) : null), [value]);
   return { names, error };
 }
@@ -38,15 +41,20 @@ export function Strip() {
       <div><dt>Unit</dt><dd>${s.unit}</dd></div>
       <div><dt>Controller</dt><dd>${s.version}, for ${span(now - Date.parse(s.started))}</dd></div>
       <div><dt>Configuration</dt><dd><${State} of=${c.state} /> ${c.version}</dd></div>
-      <div><dt>Broker</dt><dd><${Marked} look=${s.broker.up ? "good" : "bad"}>${s.broker.up ? "up" : `down: ${s.broker.error}`}<//></dd></div>
+      <div><dt>Broker</dt><dd><${Marked} look=${s.broker.up ? "good" : "bad"}>${s.broker.up ? "up"
+        : `down: ${s.broker.error}`}<//></dd></div>
       <div><dt>Journal</dt><dd>record ${s.rev}</dd></div>
-      ${s.maintenance ? html`<div><dt>Maintenance</dt><dd><${Marked} look="wait">until ${when(s.maintenance.until)}: ${s.maintenance.reason}<//>
-        <${Act} label="End it" cli=${cli.endMaintenance} act=${() => send("POST", "/v1/unit/maintenance/end")} done=${again} /></dd></div>` : null}
-      ${c.trial ? html`<div><dt>On trial</dt><dd><${Marked} look="wait">${c.trial.version}, ${span(Date.parse(c.trial.deadline) - now)} left<//>
+      ${s.maintenance ? html`<div><dt>Maintenance</dt><dd><${Marked}
+        look="wait">until ${when(s.maintenance.until)}: ${s.maintenance.reason}<//>
+        <${Act} label="End it" cli=${cli.endMaintenance} act=${() => send("POST", "/v1/unit/maintenance/end")}
+          done=${again} /></dd></div>` : null}
+      ${c.trial ? html`<div><dt>On trial</dt><dd><${Marked}
+        look="wait">${c.trial.version}, ${span(Date.parse(c.trial.deadline) - now)} left<//>
         <${Act} label="Keep it" cli=${cli.confirmConfig} act=${() => send("POST", "/v1/config/confirm")} done=${again}
           text="Left alone, every node goes back by itself when the time is over." /></dd></div>` : null}
     </dl>
-    ${(s.trouble ?? []).length ? html`<ul class="trouble">${s.trouble.map((t) => html`<li><${Marked} look="bad">${t}<//></li>`)}</ul>` : null}
+    ${(s.trouble ?? []).length ? html`<ul class="trouble">${s.trouble.map((t) => html`<li><${Marked}
+      look="bad">${t}<//></li>`)}</ul>` : null}
   </section>`;
 }
 
@@ -59,7 +67,8 @@ function Tiles({ fleet, q, setQ }) {
   });
   return html`<section aria-labelledby="h-tiles"><h2 id="h-tiles" class="unseen">Nodes by how they stand</h2>
     <div class="tiles">${classes.map((c) => html`<button class=${`tile ${looks[c]}`} aria-pressed=${q === filterOf[c]}
-      onClick=${() => press(filterOf[c])}><b>${fleet.counts[c]}</b> <span><span aria-hidden="true">${signs[looks[c]]} </span>${classWord(c)}</span></button>`)}</div>
+      onClick=${() => press(filterOf[c])}><b>${fleet.counts[c]}</b> <span><span
+        aria-hidden="true">${signs[looks[c]]} </span>${classWord(c)}</span></button>`)}</div>
     <p class="chips"><span>Types</span> ${some(fleet.types, "type")}</p>
     <p class="chips"><span>Versions</span> ${some(fleet.versions, "version")}</p></section>`;
 }
@@ -78,7 +87,8 @@ function Cards({ names, rows }) {
     const r = rows.get(name);
     return html`<li key=${name} class=${looks[r.class]}><a href=${link(`nodes/${name}`)}>${name}</a>
       <span><${Marked} look=${looks[r.class]}>${classWord(r.class)}<//></span>
-      <span class="faint">${r.type}${r.version ? `, runs ${r.version}` : ""}</span>${r.why ? html`<span>${r.why}</span>` : null}</li>`;
+      <span class="faint">${r.type}${r.version ? `, runs ${r.version}` : ""}</span>${r.why
+        ? html`<span>${r.why}</span>` : null}</li>`;
   })}</ul>`;
 }
 
@@ -98,7 +108,8 @@ export function Fleet({ params, set }) {
       if (!by.has(t)) by.set(t, []);
       by.get(t).push(n);
     }
-    return [...by].sort((a, b) => b[1].length - a[1].length).map(([t, list]) => ({ title: `${t} (${list.length})`, names: list }));
+    return [...by].sort((a, b) => b[1].length - a[1].length).map(([t, list]) => ({ title: `${t} (${list.length})`,
+      names: list }));
   }, [names, u.rows.size]);
   const open = (n) => { location.hash = link(`nodes/${n}`); };
   if (!u.fleet) return html`<p class="faint">…</p>`;
@@ -110,10 +121,12 @@ export function Fleet({ params, set }) {
       ${q ? html`<${Cli} line=${cli.nodes({ q })} />` : null}
       ${names.length <= few ? html`<${Cards} names=${names} rows=${u.rows} />`
         : html`<${Grid} groups=${groups} rows=${u.rows} open=${open} tick=${u.at} />`}
-      <${Rows} caption="nodes" head=${["Node", "Type", "Stands", "State", "Runs", "Should run", "Since", "Alerts", "Why"]}
+      <${Rows} caption="nodes" head=${["Node", "Type", "Stands", "State", "Runs", "Should run", "Since", "Alerts",
+        "Why"]}
         keys=${names} open=${open} cells=${(n) => {
           const r = u.rows.get(n) ?? {};
-          return [html`<a href=${link(`nodes/${n}`)}>${n}</a>`, r.type, html`<${Marked} look=${looks[r.class]}>${classWord(r.class)}<//>`, r.state,
+          return [html`<a href=${link(`nodes/${n}`)}>${n}</a>`, r.type, html`<${Marked}
+            look=${looks[r.class]}>${classWord(r.class)}<//>`, r.state,
             r.version, r.desired, html`<${Time} at=${r.since} />`, r.alerts ? String(r.alerts) : "", r.why];
         }} /></section>`;
 }
@@ -129,9 +142,11 @@ export function Search({ q, setQ, error, found, of }) {
     clearTimeout(timer.current);
     timer.current = setTimeout(() => setQ(t.trim()), 250);
   };
-  return html`<form role="search" class="search" onSubmit=${(e) => { e.preventDefault(); clearTimeout(timer.current); setQ(text.trim()); }}>
+  return html`<form role="search" class="search"
+    onSubmit=${(e) => { e.preventDefault(); clearTimeout(timer.current); setQ(text.trim()); }}>
     <label for="search">Search</label>
-    <input id="search" type="search" value=${text} onInput=${(e) => typed(e.target.value)} autocomplete="off" spellcheck=${false}
+    <input id="search" type="search" value=${text} onInput=${(e) => typed(e.target.value)} autocomplete="off"
+      spellcheck=${false}
       placeholder="state:offline type:press version:<2.1" aria-describedby="found" />
     <span id="found" role="status">${error ? html`<span class="failure">${error.message}</span>`
       : found === undefined ? `${of} nodes` : `${found} of ${of} nodes`}</span></form>`;

@@ -1,8 +1,9 @@
-// A cell for each node, on a canvas: colour and shape say how it stands. Arrow keys move, Enter opens; what the keyboard
-// is on is an option of a list box, so that a screen reader hears it.
+// A cell for each node, on a canvas: colour and shape say how it stands. Arrow keys move, Enter opens; what the
+// keyboard is on is an option of a list box, so that a screen reader hears it.
 import { html, useEffect, useLayoutEffect, useRef, useState, looks, signs } from "./ui.mjs";
 
-const words = { inStep: "in step", onTheWay: "on the way", unwell: "unwell", failed: "failed", offline: "offline", revoked: "revoked" };
+const words = { inStep: "in step", onTheWay: "on the way", unwell: "unwell", failed: "failed", offline: "offline",
+  revoked: "revoked" };
 export const classWord = (c) => words[c] ?? c;
 const heading = 20; // px above a group
 
@@ -114,7 +115,8 @@ export function Grid({ groups, rows, open, tick }) {
     setWidth(Math.floor(box.current.clientWidth));
     return () => seen.disconnect();
   }, []);
-  useEffect(() => { if (width) paint(canvas.current, l, rows, current, focused); }, [tick, width, current, focused, groups]);
+  useEffect(() => { if (width) paint(canvas.current, l, rows, current, focused); }, [tick, width, current, focused,
+    groups]);
   useEffect(() => {
     const scheme = matchMedia("(prefers-color-scheme: dark)");
     const again = () => paint(canvas.current, l, rows, current, focused);
@@ -122,7 +124,8 @@ export function Grid({ groups, rows, open, tick }) {
     return () => scheme.removeEventListener("change", again);
   });
   const now = names[Math.min(current, names.length - 1)];
-  const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: l.across, ArrowUp: -l.across, Home: -names.length, End: names.length };
+  const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: l.across, ArrowUp: -l.across, Home: -names.length,
+    End: names.length };
   const key = (e) => {
     if (e.key === "Enter" && now) open(now);
     if (!(e.key in steps)) return;
@@ -139,8 +142,10 @@ export function Grid({ groups, rows, open, tick }) {
       aria-activedescendant="cell" onKeyDown=${key} onFocus=${() => setFocused(true)} onBlur=${() => setFocused(false)}>
     <canvas ref=${canvas} aria-hidden="true" style=${{ height: `${l.height}px` }}
       onClick=${(e) => under(e) >= 0 && open(names[under(e)])}
-      onMouseMove=${(e) => { const n = under(e); e.target.title = n < 0 ? "" : tip(names[n], rows.get(names[n])); }}></canvas>
+      onMouseMove=${(e) => { const n = under(e); e.target.title = n < 0 ? "" : tip(names[n], rows.get(names[n])); }}>
+        </canvas>
     <span id="cell" role="option" aria-selected="true" class="unseen">${now ? tip(now, row) : "no nodes"}</span></div>`;
 }
 
-const tip = (name, row) => [name, row && classWord(row.class), row?.version && `runs ${row.version}`, row?.why].filter(Boolean).join(", ");
+const tip = (name, row) => [name, row && classWord(row.class), row?.version && `runs ${row.version}`,
+  row?.why].filter(Boolean).join(", ");

@@ -67,12 +67,14 @@ export function when(t) {
   return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())} ${clock}`;
 }
 
-export const Time = ({ at }) => (at ? html`<time datetime=${at} title=${new Date(at).toString()}>${when(at)}</time>` : null);
+export const Time = ({ at }) => (at ? html`<time datetime=${at} title=${new Date(at).toString()}>${when(at)}</time>`
+  : null);
 
 // span is a length of time: "3 m 20 s".
 export function span(ms) {
   const s = Math.max(0, Math.round(ms / 1000));
-  const parts = [[Math.floor(s / 86400), "d"], [Math.floor(s / 3600) % 24, "h"], [Math.floor(s / 60) % 60, "m"], [s % 60, "s"]];
+  const parts = [[Math.floor(s / 86400), "d"], [Math.floor(s / 3600) % 24, "h"], [Math.floor(s / 60) % 60, "m"],
+    [s % 60, "s"]];
   const first = parts.findIndex(([n]) => n > 0);
   if (first < 0) return "0 s";
   return parts.slice(first, first + 2).filter(([n]) => n > 0).map(([n, u]) => `${n} ${u}`).join(" ");
@@ -105,8 +107,10 @@ export const Marked = ({ look, children }) => html`<span class=${`mark ${look}`}
 // looks are how states and classes look.
 export const looks = {
   inStep: "good", onTheWay: "wait", unwell: "bad", failed: "bad", offline: "off", revoked: "off",
-  installed: "good", running: "good", completed: "good", rejected: "bad", rolledback: "bad", error: "bad", warning: "wait",
-  good: "good", bad: "bad", waits: "wait", note: "note", succeeded: "good", aborted: "bad", paused: "wait", done: "good",
+  installed: "good", running: "good", completed: "good", rejected: "bad", rolledback: "bad", error: "bad",
+    warning: "wait",
+  good: "good", bad: "bad", waits: "wait", note: "note", succeeded: "good", aborted: "bad", paused: "wait",
+    done: "good",
 };
 
 export const State = ({ of }) => html`<${Marked} look=${looks[of] ?? "wait"}>${of}<//>`;
@@ -126,7 +130,8 @@ export function Simple({ caption, head, rows, empty = "nothing" }) {
   if (rows.length === 0) return html`<p class="faint">${empty}</p>`;
   return html`<div class="wide" tabindex="0" role="region" aria-label=${`table of ${caption}`}><table>
     <caption class="unseen">${caption}</caption>
-    <thead><tr>${head.map((t) => html`<th scope="col">${t || html`<span class="unseen">orders</span>`}</th>`)}</tr></thead>
+    <thead><tr>${head.map((t) => html`<th scope="col">${t || html`<span class="unseen">orders</span>`}</th>`)}</tr>
+      </thead>
     <tbody>${rows.map((cells) => html`<tr key=${cells.key}>${(cells.cells ?? cells).map((c, i) => (i === 0
       ? html`<th scope="row">${c}</th>` : html`<td>${c}</td>`))}</tr>`)}</tbody></table></div>`;
 }
@@ -157,7 +162,8 @@ export function Act({ label, role = "operate", cli, fields = [], act, danger, do
     ? said.error.answer?.checks?.refused?.length ? said.error.answer.checks.refused.map((r) =>
       `${r.node}: ${words(r.errors[0])}`).join("; ") : said.error.message : said.text}</span>` : null;
   if (!open) {
-    return html`<span class="act"><button class=${danger ? "danger" : ""} onClick=${() => { setOpen(true); setSaid(null); }}
+    return html`<span class="act"><button class=${danger ? "danger" : ""}
+      onClick=${() => { setOpen(true); setSaid(null); }}
       >${label}</button> ${shown}</span>`;
   }
   return html`<form class="act open" onSubmit=${run} onKeyDown=${(e) => e.key === "Escape" && setOpen(false)}>

@@ -73,7 +73,7 @@ function took(entry) {
 // tabs is how the tabs of this page talk. Only pages of this origin hear it.
 const tabs = new BroadcastChannel("tandem");
 let leads = false;
-let want = ""; // what this tab has asked the others for
+let waits = null; // is called with the token of another tab
 
 tabs.addEventListener("message", ({ data }) => {
   if (data.want === "token" && hasToken()) tabs.postMessage({ token: theToken() });
@@ -81,7 +81,10 @@ tabs.addEventListener("message", ({ data }) => {
     const { fleet, entries, at, live, note } = unit;
     tabs.postMessage({ all: { rows: [...unit.rows.values()], fleet, entries, at, live, note } });
   }
-  if (data.token && want === "token") want = data.token;
+  if (data.token && waits && !hasToken()) {
+    waits(data.token);
+    waits = null;
+  }
   if (leads || !hasToken()) return;
   if (data.all) {
     Object.assign(unit, data.all, { rows: new Map(data.all.rows.map((r) => [r.node, r])) });
@@ -95,14 +98,10 @@ tabs.addEventListener("message", ({ data }) => {
   }
 });
 
-// tokenOfOtherTab asks the other tabs for their token; "": there is none.
-export async function tokenOfOtherTab() {
-  want = "token";
+// askTabs asks the other tabs for their token; found gets it, if one has it.
+export function askTabs(found) {
+  waits = found;
   tabs.postMessage({ want: "token" });
-  await new Promise((done) => setTimeout(done, 200));
-  const got = want === "token" ? "" : want;
-  want = "";
-  return got;
 }
 
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
@@ -159,7 +158,8 @@ export async function begin(refused) {
 // end forgets the token and the unit.
 export function end() {
   useToken("");
-  Object.assign(unit, { rows: new Map(), names: [], fleet: null, entries: [], at: "", live: false, note: "", self: null });
+  Object.assign(unit, { rows: new Map(), names: [], fleet: null, entries: [], at: "", live: false, note: "",
+    self: null });
   changed();
 }
 

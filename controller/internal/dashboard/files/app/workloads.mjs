@@ -1,7 +1,8 @@
 // What runs where: services by nodes, one slot with its why and its logs, update items, subjects and what is desired.
 import { ask, path, plain, query, send, words } from "./api.mjs";
 import { cli } from "./commands.mjs";
-import { Act, Because, Cli, Failure, html, link, looks, Marked, Simple, size, span, State, Time, useAnswer, useEffect, useState, useUnit } from "./ui.mjs";
+import { Act, Because, Cli, Failure, html, link, looks, Marked, Simple, size, span, State, Time, useAnswer, useEffect,
+  useState, useUnit } from "./ui.mjs";
 import { may } from "./unit.mjs";
 
 // parts of a slot, service@node.
@@ -14,8 +15,10 @@ const slotPath = (slot) => path("v1", "nodes", parts(slot).node, "slots", parts(
 
 export function SlotActs({ slot, done }) {
   const to = slotPath(slot.slot), of = { slot: slot.slot };
-  return html`<${Act} label="Restart" cli=${() => cli.restart(of)} act=${() => send("POST", `${to}/restart`)} done=${done} />
-    ${slot.stopped ? html`<${Act} label="Start" cli=${() => cli.start(of)} act=${() => send("POST", `${to}/start`)} done=${done} />`
+  return html`<${Act} label="Restart" cli=${() => cli.restart(of)} act=${() => send("POST", `${to}/restart`)}
+    done=${done} />
+    ${slot.stopped ? html`<${Act} label="Start" cli=${() => cli.start(of)} act=${() => send("POST", `${to}/start`)}
+      done=${done} />`
       : html`<${Act} label="Stop" cli=${() => cli.stop(of)} act=${() => send("POST", `${to}/stop`)} done=${done} />`}`;
 }
 
@@ -24,15 +27,18 @@ function Matrix({ slots }) {
   const hosts = [...new Set(slots.map((s) => s.node))].sort();
   const by = new Map(slots.map((s) => [s.slot, s]));
   if (services.length * hosts.length > 2000 || hosts.length > 40) {
-    return html`<${Simple} caption="workload slots" head=${["Slot", "State", "Should run", "Why"]} rows=${slots.slice(0, 500).map((s) => ({
+    return html`<${Simple} caption="workload slots" head=${["Slot", "State", "Should run", "Why"]}
+      rows=${slots.slice(0, 500).map((s) => ({
       key: s.slot, cells: [html`<a href=${link(`workloads/${s.slot}`)}>${s.slot}</a>`,
-        html`<${Marked} look=${s.settled ? "good" : looks[s.state] ?? "wait"}>${s.state}<//>`, s.desired ?? "", s.why ?? ""] }))} />
+        html`<${Marked} look=${s.settled ? "good" : looks[s.state] ?? "wait"}>${s.state}<//>`, s.desired ?? "",
+          s.why ?? ""] }))} />
       ${slots.length > 500 ? html`<p class="faint">${slots.length - 500} more are not shown.</p>` : null}`;
   }
   return html`<${Simple} caption="services by node" head=${["Service", ...hosts]} rows=${services.map((v) => ({ key: v,
     cells: [v, ...hosts.map((n) => {
       const s = by.get(`${v}@${n}`);
-      return s ? html`<a href=${link(`workloads/${s.slot}`)} title=${s.why ?? s.state}><${Marked} look=${s.settled ? "good" : looks[s.state] ?? "wait"}>${s.state}<//></a>` : "";
+      return s ? html`<a href=${link(`workloads/${s.slot}`)} title=${s.why ?? s.state}><${Marked} look=${s.settled
+        ? "good" : looks[s.state] ?? "wait"}>${s.state}<//></a>` : "";
     })] }))} empty="No workload is wanted." />`;
 }
 
@@ -44,18 +50,26 @@ export function Workloads() {
   const { value: subjects } = useAnswer(() => ask("/v1/subjects"), [], rev);
   const { value: desired } = useAnswer(() => ask("/v1/desired"), [], rev);
   return html`<h1>Workloads and items</h1><${Failure} error=${error} />
-    <section aria-labelledby="h-what"><h2 id="h-what">What runs where</h2>${slots ? html`<${Matrix} slots=${slots.slots} />` : html`<p class="faint">…</p>`}
+    <section aria-labelledby="h-what"><h2 id="h-what">What runs where</h2>${slots ? html`<${Matrix}
+      slots=${slots.slots} />` : html`<p class="faint">…</p>`}
       <${Cli} line=${cli.slots()} /></section>
     ${slots ? html`<${Memory} slots=${slots.slots} />` : null}
-    <section aria-labelledby="h-desired"><h2 id="h-desired">What is desired of items</h2><${Simple} caption="instances" empty="No item is desired."
-      head=${["Item", "Version", "Subject", "Node", "State", "Why"]} rows=${desired?.instances?.map((i) => ({ key: [i.type, i.codename, i.subject, i.index, i.node].join("/"),
-        cells: [`${i.type} ${i.codename}`, i.version, i.subject ?? "", i.node, html`<${State} of=${i.state} />`, i.why ?? words(i.error)] }))} />
+    <section aria-labelledby="h-desired"><h2 id="h-desired">What is desired of items</h2><${Simple}
+      caption="instances" empty="No item is desired."
+      head=${["Item", "Version", "Subject", "Node", "State", "Why"]} rows=${desired?.instances?.map((i) =>
+        ({ key: [i.type, i.codename, i.subject, i.index, i.node].join("/"),
+        cells: [`${i.type} ${i.codename}`, i.version, i.subject ?? "", i.node, html`<${State} of=${i.state} />`,
+          i.why ?? words(i.error)] }))} />
       <${Cli} line=${cli.desired()} /></section>
-    <section aria-labelledby="h-items"><h2 id="h-items">Items</h2><${Simple} caption="update items" empty="There is none." head=${["Item", "Versions", "Owner"]}
+    <section aria-labelledby="h-items"><h2 id="h-items">Items</h2><${Simple} caption="update items"
+      empty="There is none." head=${["Item", "Versions", "Owner"]}
       rows=${items?.items.map((i) => ({ key: i.id, cells: [`${i.type} ${i.codename}`,
-        i.versions.map((v) => `${v.version} ${v.state}`).join(", "), i.owner ?? ""] }))} /><${Cli} line=${cli.items()} /></section>
-    <section aria-labelledby="h-subjects"><h2 id="h-subjects">Subjects</h2><${Simple} caption="subjects" empty="There is none." head=${["Subject", "Type", "Priority", "Nodes", "Items"]}
-      rows=${subjects?.subjects.map((s) => ({ key: s.codename, cells: [s.codename, s.type, s.priority, s.nodes || "all", s.items] }))} />
+        i.versions.map((v) => `${v.version} ${v.state}`).join(", "), i.owner ?? ""] }))} /><${Cli}
+          line=${cli.items()} /></section>
+    <section aria-labelledby="h-subjects"><h2 id="h-subjects">Subjects</h2><${Simple} caption="subjects"
+      empty="There is none." head=${["Subject", "Type", "Priority", "Nodes", "Items"]}
+      rows=${subjects?.subjects.map((s) => ({ key: s.codename, cells: [s.codename, s.type, s.priority, s.nodes
+        || "all", s.items] }))} />
       <${Cli} line=${cli.subjects()} /></section>`;
 }
 
@@ -91,8 +105,10 @@ export function Memory({ slots }) {
   return html`<section aria-labelledby="h-memory"><h2 id="h-memory">What they use</h2>
     <button onClick=${run} disabled=${busy}>${busy ? "Asking the nodes…" : "Ask the nodes"}</button>
     ${running.length > most ? html`<p class="faint">The first ${most} of ${running.length} are asked.</p>` : null}
-    ${got ? html`<${Simple} caption="what workloads use" head=${["Slot", "Memory", "Processor time", "Processes"]} rows=${got.map((g) => ({ key: g.slot,
-      cells: [html`<a href=${link(`workloads/${g.slot}`)}>${g.slot}</a>`, g.error ? g.error.message : size(g.process?.memory ?? 0),
+    ${got ? html`<${Simple} caption="what workloads use" head=${["Slot", "Memory", "Processor time", "Processes"]}
+      rows=${got.map((g) => ({ key: g.slot,
+      cells: [html`<a href=${link(`workloads/${g.slot}`)}>${g.slot}</a>`, g.error ? g.error.message
+        : size(g.process?.memory ?? 0),
         g.process ? span(g.process.cpuMs ?? 0) : "", g.process?.processes ?? ""] }))} />` : null}</section>`;
 }
 
@@ -108,7 +124,8 @@ function Logs({ slot }) {
       try {
         const l = await ask(`${slotPath(slot)}/logs${query(cursor ? { cursor } : { tail: 16384 })}`);
         cursor = l.cursor;
-        if (l.data && !ended) setText((t) => shown(t + (l.skipped ? "\n(some of it is gone)\n" : "") + decoded(l.data)));
+        if (l.data && !ended) setText((t) => shown(t + (l.skipped ? "\n(some of it is gone)\n"
+          : "") + decoded(l.data)));
         setError(null);
       } catch (e) {
         setError(e);
@@ -120,8 +137,10 @@ function Logs({ slot }) {
   }, [slot, on]);
   if (!may("operate")) return null;
   return html`<section aria-labelledby="h-logs"><h2 id="h-logs">Logs</h2>
-    <button onClick=${() => setOn(!on)}>${on ? "Stop following" : "Show and follow"}</button> <${Failure} error=${error} />
-    ${text ? html`<pre tabindex="0" aria-label="logs">${text}</pre>` : null}<${Cli} line=${cli.logs({ slot })} /></section>`;
+    <button onClick=${() => setOn(!on)}>${on ? "Stop following" : "Show and follow"}</button> <${Failure}
+      error=${error} />
+    ${text ? html`<pre tabindex="0" aria-label="logs">${text}</pre>` : null}<${Cli} line=${cli.logs({ slot })} />
+      </section>`;
 }
 
 // shown is the end of a log, without what turns text or moves a cursor.
@@ -133,11 +152,16 @@ export function SlotPage({ slot }) {
   const { value: why, error, again } = useAnswer(() => ask(`${slotPath(slot)}/why`), [slot], heard);
   if (!why) return html`<h1>${slot}</h1><${Failure} error=${error} />`;
   const r = why.slot.report;
-  return html`<h1>${slot} <${Marked} look=${why.slot.settled ? "good" : looks[why.slot.state] ?? "wait"}>${why.slot.state}<//></h1>
+  return html`<h1>${slot} <${Marked} look=${why.slot.settled ? "good"
+    : looks[why.slot.state] ?? "wait"}>${why.slot.state}<//></h1>
     <p>${why.answer}</p><p class="acts"><${SlotActs} slot=${why.slot} done=${again} /></p>
-    <section aria-labelledby="h-known"><h2 id="h-known">What is known</h2>${why.sentences ? html`<${Because} why=${why} />` : html`<ol class="why">${why.findings.map((f) => html`<li><p><${Marked} look=${looks[f.state]}>${f.text}<//></p>
+    <section aria-labelledby="h-known"><h2 id="h-known">What is known</h2>${why.sentences ? html`<${Because}
+      why=${why} />` : html`<ol class="why">${why.findings.map((f) => html`<li><p><${Marked}
+        look=${looks[f.state]}>${f.text}<//></p>
       ${f.at ? html`<p class="faint"><${Time} at=${f.at} /></p>` : null}</li>`)}</ol>`}</section>
-    ${r ? html`<dl class="facts">${[["Runs", r.id], ["Since", new Date(r.since).toLocaleString()], ["Restarts", r.restarts], ["Confined", r.confined]].filter(([, v]) => v)
+    ${r ? html`<dl class="facts">${[["Runs", r.id], ["Since", new Date(r.since).toLocaleString()], ["Restarts",
+      r.restarts], ["Confined", r.confined]].filter(([, v]) => v)
       .map(([k, v]) => html`<div><dt>${k}</dt><dd>${v}</dd></div>`)}</dl>` : null}
-    <p>Node <a href=${link(`nodes/${why.slot.node}`)}>${why.slot.node}</a></p><${Logs} slot=${slot} /><${Cli} line=${cli.slot({ slot })} />`;
+    <p>Node <a href=${link(`nodes/${why.slot.node}`)}>${why.slot.node}</a></p><${Logs} slot=${slot} /><${Cli}
+      line=${cli.slot({ slot })} />`;
 }
