@@ -20,7 +20,8 @@ const keys = [["/", "to the search"], ["?", "this help"], ["g, then a page's fir
   ["Escape", "closes what is open"]];
 
 const example = "state:offline type:press version:<2.1";
-const withoutTLS = "This page came WITHOUT TLS: whoever is on the network in between can read the token that you type here.";
+const withoutTLS = "This page came WITHOUT TLS: whoever is on the network in between can read the token "
+  + "that you type here.";
 const usedUp = "This link was used before, or its time is over. "
   + "On the controller's machine, tandem dashboard makes a new one.";
 
@@ -91,7 +92,8 @@ function Enter({ note, enter }) {
         aria-describedby="hint" value=${text} onInput=${(e) => setText(e.target.value)} />
       <button>Show the unit</button>
       <p id="hint">On the controller's machine <code>tandem dashboard</code> opens this page without one,
-        ${" "}and <code>tandem token create NAME --role view</code> makes one. It is kept until this tab is closed.</p></form></main>`;
+        ${" "}and <code>tandem token create NAME --role view</code> makes one.
+        ${" "}It is kept until this tab is closed.</p></form></main>`;
 }
 
 function App() {
