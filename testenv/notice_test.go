@@ -201,7 +201,8 @@ The programs are built with the modules below, unchanged, and with Go's library 
 whoever hands on the programs hands on this document with them. The source of a module, also of those under the
 MPL-2.0, is where Go gets it from: ~go mod download -json MODULE@VERSION~ fetches it, and says into which directory.
 Of two licences with OR between them, the last one applies here. What is marked as *full* is only in the agent with
-BitTorrent (~make agent-full~); with a system, only in ~tandem~ for it. The dashboard has no script of others.
+BitTorrent (~make agent-full~); with a system, only in ~tandem~ for it. The
+[scripts of others](#scripts-in-the-dashboard) in the dashboard are listed apart.
 
 ~make notice~ writes this document; ~make release~ refuses a program that has a module which is not in it.
 
@@ -236,6 +237,22 @@ func noticeOf(t *testing.T, modules map[string]*linked) string {
 			if !slices.Contains(of[text], name) {
 				of[text] = append(of[text], name)
 			}
+		}
+	}
+	b.WriteString("\n## Scripts in the dashboard\n\nThe controller sends them to browsers.\n\n" +
+		"| script | of | version | licence | changed |\n|---|---|---|---|---|\n")
+	for _, s := range scripts(t) {
+		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s | %s |\n", s.File, s.Name, s.Version, s.Licence, cmp.Or(s.Changed, "no"))
+		text, err := os.ReadFile(filepath.Join(pageFiles, "vendor", s.Name+".LICENSE"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := strings.TrimRight(string(text), "\n")
+		if of[own] == nil {
+			texts = append(texts, own)
+		}
+		if name := "the script " + s.Name; !slices.Contains(of[own], name) {
+			of[own] = append(of[own], name)
 		}
 	}
 	b.WriteString("\n## Texts\n")
@@ -273,12 +290,40 @@ func at(lines []string, i int) string {
 	return "the end"
 }
 
-// Scripts of others would be in the notice, too: that there are none, it says.
-func TestProgramsHaveNoScriptsOfOthers(t *testing.T) {
-	own := "../controller/internal/api/static/dashboard.js"
+// pageFiles is the directory with the dashboard's files.
+const pageFiles = "../controller/internal/dashboard/files"
+
+// script is a file of others that the dashboard has.
+type script struct {
+	File    string `json:"file"`
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	Licence string `json:"licence"`
+	Changed string `json:"changed"`
+}
+
+// scripts are those of others in the dashboard, as its list has them; its own test compares that with the files.
+func scripts(t *testing.T) []script {
+	t.Helper()
+	var list struct {
+		Files []script `json:"files"`
+	}
+	text, err := os.ReadFile("../controller/internal/dashboard/vendored.json")
+	if err == nil {
+		err = json.Unmarshal(text, &list)
+	}
+	if err != nil || len(list.Files) == 0 {
+		t.Fatal(list, err)
+	}
+	return list.Files
+}
+
+// Scripts of others are in the notice: they lie in one folder, and the program has no others.
+func TestProgramsHaveListedScripts(t *testing.T) {
 	for _, module := range []string{"broker", "controller", "nodeagent", "shared"} {
 		err := filepath.WalkDir("../"+module, func(path string, d fs.DirEntry, err error) error {
-			if ext := filepath.Ext(path); (ext == ".js" || ext == ".mjs") && filepath.ToSlash(path) != own {
+			if ext := filepath.Ext(path); (ext == ".js" || ext == ".mjs") &&
+				!strings.HasPrefix(filepath.ToSlash(path), pageFiles+"/") {
 				t.Errorf("%s: if it is of others, its licence belongs into the notice; if not, into this test", path)
 			}
 			return err

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"tandem.internal/controller/internal/dashboard"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/tokens"
 	"tandem.internal/controller/internal/view"
@@ -120,10 +121,18 @@ func New(core Core, cfg Config) *API {
 	}
 	a.handle("GET /debug/pprof/{profile}", op.Admin, a.profile)
 	a.handle("GET /metrics", op.Metrics, a.metrics)
-	a.handle("GET /{$}", op.Anybody, a.static("index.html", "text/html; charset=utf-8"))
-	a.handle("GET /dashboard.css", op.Anybody, a.static("dashboard.css", "text/css; charset=utf-8"))
-	a.handle("GET /dashboard.js", op.Anybody, a.static("dashboard.js", "text/javascript; charset=utf-8"))
+	for _, f := range dashboard.Files() {
+		a.handle("GET "+strings.TrimSuffix(f.Path, "/")+end(f.Path), op.Anybody, a.file(f))
+	}
 	return a
+}
+
+// end is what ends the pattern of a path: a folder's is for itself alone, not for what is in it.
+func end(path string) string {
+	if strings.HasSuffix(path, "/") {
+		return "/{$}"
+	}
+	return ""
 }
 
 // handle has do answer what matches a pattern. It answers, or returns the error that the caller gets instead;

@@ -107,6 +107,7 @@ func (a *API) own() []Operation {
 		Ask(op.ListTokens, a.listTokens),
 		Bind(op.CreateToken, a.createToken),
 		Bind(op.RedeemToken, a.redeemToken),
+		Bind(op.ShowSelf, a.self),
 		Bind(op.RevokeToken, a.revokeToken),
 	}
 }

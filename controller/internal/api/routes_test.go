@@ -10,6 +10,7 @@ import (
 
 	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/api/apitest"
+	"tandem.internal/controller/internal/dashboard"
 	"tandem.internal/controller/internal/tokens"
 	"tandem.internal/shared/wire"
 )
@@ -17,7 +18,7 @@ import (
 // roles is who may do what, written down a second time: a route that is added, or moved to another
 // role, has to be thought about here as well.
 var roles = map[tokens.Role][]string{
-	"":             {"GET /healthz", "GET /readyz", "GET /", "GET /dashboard.css", "GET /dashboard.js"},
+	"":             {"GET /healthz", "GET /readyz"},
 	tokens.Metrics: {"GET /metrics"},
 	tokens.View: {
 		"GET /v1/config", "GET /v1/config/status", "GET /v1/config/history", "GET /v1/config/diff",
@@ -25,6 +26,7 @@ var roles = map[tokens.Role][]string{
 		"GET /v1/nodes", "GET /v1/nodes/{node}", "GET /v1/events", "GET /v1/journal/verify", "GET /v1/unit/status",
 		"GET /v1/journal/trim",
 		"GET /v1/keys", "GET /v1/ca", "GET /v1/ca/export", "GET /v1/openapi.json", "POST /v1/tokens/redeem",
+		"GET /v1/self", "GET /v1/alerts",
 		"GET /v1/nodes/{node}/health", "GET /v1/health/settings",
 		"GET /v1/workloads", "GET /v1/workloads/status", "GET /v1/workloads/slots", "GET /v1/workloads/history",
 		"GET /v1/artefacts", "GET /v1/artefacts/{digest}",
@@ -87,6 +89,9 @@ func TestRoles(t *testing.T) {
 	before := newest(t, u, "accepted", "refused")
 	h := api.New(u, api.Config{Tokens: keys})
 	want := map[string]string{}
+	for _, f := range dashboard.Files() {
+		want["GET "+f.Path] = ""
+	}
 	for role, patterns := range roles {
 		for _, p := range patterns {
 			want[p] = string(role)

@@ -46,16 +46,33 @@ func (a *API) createToken(ctx context.Context, in op.NewToken) (view.Grant, erro
 		if t.Once {
 			text += ", for a link that logs in once"
 		}
+		if !t.Within.IsZero() {
+			text += " before " + t.Within.Format(time.RFC3339)
+		}
 		if !t.Expires.IsZero() {
 			text += " until " + t.Expires.Format(time.RFC3339)
 		}
 		return a.core.Remark(ctx, view.Remark{Text: text, Token: t.Name, Role: string(t.Role)})
 	}
-	t, secret, err := a.cfg.Tokens.Create(ctx, in.Name, op.Role(in.Role), in.Life(), in.Once, who, note)
+	var link *tokens.Link
+	if in.Once {
+		link = &tokens.Link{Within: in.Soon()}
+	}
+	t, secret, err := a.cfg.Tokens.Create(ctx, in.Name, op.Role(in.Role), in.Life(), link, who, note)
 	if err != nil {
 		return view.Grant{}, err
 	}
 	return view.Grant{Token: a.shown(t), Secret: secret.Text(), URL: a.cfg.URL, CA: a.pins()}, nil
+}
+
+// self says who the caller is to the controller.
+func (a *API) self(ctx context.Context, _ op.None) (view.Self, error) {
+	who, _ := caller.From(ctx).(requester)
+	v := view.Self{Who: who.Who(), Role: string(op.Admin)}
+	if b := who.bearer; b != nil {
+		v.Name, v.Role = b.Name, string(b.Role)
+	}
+	return v, nil
 }
 
 // redeemToken gives the caller, who came with a link, a token of its own, and ends the link.

@@ -28,6 +28,7 @@ func (b Core) Operations() []api.Operation {
 		api.Bind(op.ListNodes, c.ListNodes),
 		api.Bind(op.PickNodes, c.PickNodes),
 		api.WatchNodes(c.Nodes),
+		api.Ask(op.ListAlerts, c.Alerts),
 		api.Bind(op.ShowNode, c.Node),
 		api.Bind(op.NodeHealth, c.NodeHealth),
 		api.Ask(op.HealthSettings, c.HealthSettings),

@@ -166,6 +166,7 @@ func TestCommands(t *testing.T) {
 		{"token-create", "token create ann --role operate", nil},
 		{"token-create-expires", "token create dashboard --role view --expires 90d", nil},
 		{"token-create-link", "token create wall --role view --link", nil},
+		{"alerts", "alerts", nil},
 		{"token-create-journal-broken", "token create ann --role view", unremarked},
 		{"token-revoke", "token revoke operate", nil},
 		{"token-revoke-misspelt", "token revoke oprate", nil},

@@ -14,7 +14,9 @@ import (
 	"tandem.internal/controller/internal/caller"
 	"tandem.internal/controller/internal/enrol"
 	"tandem.internal/controller/internal/op"
+	"tandem.internal/controller/internal/kinds"
 	"tandem.internal/controller/internal/view"
+	entrywords "tandem.internal/controller/internal/words"
 	"tandem.internal/shared/jointoken"
 	"tandem.internal/shared/wire"
 )
@@ -205,6 +207,9 @@ type telling struct {
 func tells(entries []view.Entry) change {
 	return func(t *testing.T) (*apitest.Rig, api.Core) {
 		u := apitest.StartSample(t)
+		for i := range entries {
+			entrywords.Tell(&entries[i], kinds.All())
+		}
 		return u, telling{u, entries}
 	}
 }

@@ -20,6 +20,15 @@ func (c *Core) Nodes(ctx context.Context) (op.Nodes, error) {
 	return c.ListNodes(ctx, op.NodesIn{})
 }
 
+// Alerts returns the alerts that are raised.
+func (c *Core) Alerts(ctx context.Context) (v op.Alerts, err error) {
+	err = c.see(ctx, func(f *fleet.Fleet) { v.Alerts, v.Omitted = f.Raised(op.MaxAlerts) })
+	if v.Alerts == nil {
+		v.Alerts = []view.NodeAlert{}
+	}
+	return v, err
+}
+
 // ListNodes returns the nodes that are selected, in the order of names.
 func (c *Core) ListNodes(ctx context.Context, in op.NodesIn) (v op.Nodes, err error) {
 	now := c.cfg.Now()

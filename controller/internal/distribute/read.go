@@ -17,6 +17,7 @@ import (
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/controller/internal/words"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
@@ -152,6 +153,7 @@ func (c *Core) Entries(ctx context.Context, f view.EntryFilter) ([]view.Entry, e
 		if v := jsontext.Value(slices.Clone(r.Data)); v.IsValid() {
 			e.Data = v
 		}
+		words.Tell(&e, c.cfg.Kinds)
 		all = append(all, e)
 		if size += len(e.Data); len(all) >= f.Limit || size >= view.EntriesSize {
 			return journal.ErrStop

@@ -52,3 +52,22 @@ func (n *Node) noteAlert(at time.Time, e *wire.Event) {
 		}
 	}
 }
+
+// Raised returns the alerts that are raised, in the order of nodes' names, those of revoked nodes left out; at most
+// limit, and how many more there are.
+func (f *Fleet) Raised(limit int) (all []view.NodeAlert, omitted int) {
+	revoked := f.revoked()
+	for _, n := range f.sorted() {
+		if revoked[n.Name] {
+			continue
+		}
+		for _, a := range n.Alerts {
+			if len(all) == limit {
+				omitted++
+				continue
+			}
+			all = append(all, view.NodeAlert{Node: n.Name, Type: n.Type(), Online: n.Up, Alert: a})
+		}
+	}
+	return all, omitted
+}

@@ -97,6 +97,10 @@ var (
 		About: "Exchanges the token of a link, which is for this alone, for one of the same name, role and end, " +
 			"once. A wrong-state: the token is not that of a link.",
 	})
+	ShowSelf = define(Op[None, view.Self]{
+		Name: "self", Route: "GET /v1/self", Role: View,
+		About: "Says who the caller is to the controller, and what it may do.",
+	})
 	RevokeToken = define(Op[TokenIn, view.Token]{
 		Name: "token.revoke", Route: "POST /v1/tokens/{token}/revoke", Role: Admin,
 		About: "Ends a token, and what is under way with it.",
@@ -307,15 +311,25 @@ type NewToken struct {
 	Role string `json:"role"`          // "metrics", "view", "operate" or "admin"
 	TTL  string `json:"ttl,omitempty"` // how long the token counts, ISO 8601; until it is revoked if it is left out
 	Once bool   `json:"once,omitzero"` // it is for a link to the dashboard, /#once=TOKEN, which logs in once
+	// of a link: how soon it has to be used, ISO 8601; while the token counts if it is left out
+	Within string `json:"within,omitempty"`
 }
 
 // Life is TTL; 0: it was left out.
 func (in *NewToken) Life() time.Duration { return positive(in.TTL) }
 
-// Check judges the TTL, and that a link is not for a role that sees nothing of the dashboard.
+// Soon is Within; 0: it was left out.
+func (in *NewToken) Soon() time.Duration { return positive(in.Within) }
+
+// Check judges the TTL, how soon a link has to be used, and that it is not for a role that sees nothing of the dashboard.
 func (in *NewToken) Check() *wire.Error {
-	if in.Once && Role(in.Role) == Metrics {
+	switch {
+	case in.Once && Role(in.Role) == Metrics:
 		return wire.New(wire.CodeInvalidArgument, "/role", "with the role metrics nothing of the dashboard can be read")
+	case in.Within != "" && !in.Once:
+		return wire.New(wire.CodeInvalidArgument, "/within", "only a link has to be used soon: once is missing")
+	case in.Within != "" && in.Soon() == 0:
+		return wire.New(wire.CodeInvalidArgument, "/within", "an ISO 8601 duration above zero is expected, like PT30S")
 	}
 	return checkTTL(in.TTL, "P90D")
 }

@@ -22,6 +22,10 @@ var (
 		Name: "nodes.fields", Route: "GET /v1/nodes", Role: View, When: "fields",
 		About: "Lists the nodes, by name, with some of their fields only.",
 	})
+	ListAlerts = define(Op[None, Alerts]{
+		Name: "alerts.list", Route: "GET /v1/alerts", Role: View,
+		About: "Lists the alerts that are raised, by node; those of nodes that were revoked are left out.",
+	})
 	WatchNodes = define(Op[Watched, NodeChange]{
 		Name: "nodes.watch", Route: "GET /v1/nodes", Role: View, When: "watch", Form: Stream,
 		About: "Follows the nodes. First come all of them and a line with complete, then what changes, " +

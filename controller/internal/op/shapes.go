@@ -62,6 +62,15 @@ type Tokens struct {
 	Tokens []view.Token `json:"tokens"` // sorted by name
 }
 
+// Alerts are alerts that are raised.
+type Alerts struct {
+	Alerts  []view.NodeAlert `json:"alerts"`           // by node, at most MaxAlerts
+	Omitted int              `json:"omitted,omitzero"` // alerts beyond those
+}
+
+// MaxAlerts is how many alerts one answer has at most.
+const MaxAlerts = 10_000
+
 // Slots are slots of workloads, by node and service.
 type Slots struct {
 	Slots []view.Slot `json:"slots"` // sorted by node, then service

@@ -9,29 +9,6 @@ import (
 	"unicode/utf8"
 )
 
-// Clean makes text from elsewhere harmless and fit for one line: line ends and tabs become spaces, what cannot be
-// printed becomes U+FFFD.
-func Clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t' || r == '\r':
-			return ' '
-		case r == utf8.RuneError || !unicode.IsPrint(r):
-			return '\ufffd'
-		}
-		return r
-	}, s)
-}
-
-// CleanLines is Clean that keeps line ends.
-func CleanLines(s string) string {
-	lines := strings.Split(s, "\n")
-	for i := range lines {
-		lines[i] = Clean(lines[i])
-	}
-	return strings.Join(lines, "\n")
-}
-
 // EscapeJSON writes the characters of a JSON text that cannot be printed as \uXXXX, so that a terminal does not obey
 // them. JSON itself demands that of the first 32 only. They stand within strings only, so the value stays the same.
 func EscapeJSON(doc []byte) []byte {
@@ -48,15 +25,6 @@ func EscapeJSON(doc []byte) []byte {
 		}
 	}
 	return b
-}
-
-// Shorten cuts s to width characters, the last of them an ellipsis. A width of 0 or less is no limit.
-func Shorten(s string, width int) string {
-	if width <= 0 || utf8.RuneCountInString(s) <= width {
-		return s
-	}
-	runes := []rune(s)
-	return string(runes[:width-1]) + "…"
 }
 
 // ShortenLines keeps whole lines within n bytes, and says how many more there are. The first line is kept in any case.

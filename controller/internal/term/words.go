@@ -1,107 +1,45 @@
 package term
 
 import (
-	"fmt"
-	"strings"
 	"time"
+
+	"tandem.internal/controller/internal/phrase"
 )
 
-const day = 24 * time.Hour
+// The pieces of text of package phrase, under the names by which commands know them.
 
-// Span renders a length of time in its largest unit: 90s as 1m, 36h as 36h, 48h as 2d.
-func Span(d time.Duration) string {
-	switch {
-	case d < 0:
-		return "0s"
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", d/time.Second)
-	case d < time.Hour:
-		return fmt.Sprintf("%dm", d/time.Minute)
-	case d < 2*day:
-		return fmt.Sprintf("%dh", d/time.Hour)
-	}
-	return fmt.Sprintf("%dd", d/day)
-}
+// Span is phrase.Span.
+func Span(d time.Duration) string { return phrase.Span(d) }
 
-// Ahead renders how long something still takes, to the nearest second below 100, else minute below 100, and so on:
-// 90s, 2m, 24h. What is a whole one of the next unit is that: 1m, 1h.
-func Ahead(d time.Duration) string {
-	if s := max(0, d.Round(time.Second)); s < 100*time.Second && s != time.Minute {
-		return fmt.Sprintf("%ds", s/time.Second)
-	}
-	if m := d.Round(time.Minute); m < 100*time.Minute && m != time.Hour {
-		return fmt.Sprintf("%dm", m/time.Minute)
-	}
-	if h := d.Round(time.Hour); h < 2*day {
-		return fmt.Sprintf("%dh", h/time.Hour)
-	}
-	return fmt.Sprintf("%dd", d.Round(day)/day)
-}
+// Ahead is phrase.Ahead.
+func Ahead(d time.Duration) string { return phrase.Ahead(d) }
 
-// Exact renders a length of time to the second: 7d, 2m30s.
-func Exact(d time.Duration) string {
-	text := ""
-	for _, u := range []struct {
-		length time.Duration
-		mark   string
-	}{{day, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}} {
-		if n := d / u.length; n > 0 {
-			text += fmt.Sprintf("%d%s", n, u.mark)
-		}
-		d %= u.length
-	}
-	if text == "" {
-		return "0s"
-	}
-	return text
-}
+// Exact is phrase.Exact.
+func Exact(d time.Duration) string { return phrase.Exact(d) }
 
-// Size renders a number of bytes.
-func Size(n uint64) string {
-	const unit = 1024
-	if n < unit {
-		return fmt.Sprintf("%d B", n)
-	}
-	value, i := float64(n)/unit, 0
-	for value >= unit && i < 4 {
-		value /= unit
-		i++
-	}
-	return strings.TrimSuffix(fmt.Sprintf("%.1f", value), ".0") + " " + string("KMGTP"[i]) + "iB"
-}
+// Size is phrase.Size.
+func Size(n uint64) string { return phrase.Size(n) }
 
-// Plural is "1 node", "2 nodes".
-func Plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
+// Plural is phrase.Plural.
+func Plural(n int, noun string) string { return phrase.Plural(n, noun) }
 
-// YesNo is "yes" or "no".
-func YesNo(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
-}
+// YesNo is phrase.YesNo.
+func YesNo(b bool) string { return phrase.YesNo(b) }
 
-// List joins the first ten names and says how many more there are.
-func List(names []string) string {
-	const most = 10
-	if len(names) > most {
-		return Clean(strings.Join(names[:most], ", ")) + fmt.Sprintf(" and %d more", len(names)-most)
-	}
-	return Clean(strings.Join(names, ", "))
-}
+// List is phrase.List.
+func List(names []string) string { return phrase.List(names) }
 
-// Remark appends more in parentheses, if there is any.
-func Remark(text, more string) string {
-	if more == "" {
-		return text
-	}
-	return text + " (" + more + ")"
-}
+// Remark is phrase.Remark.
+func Remark(text, more string) string { return phrase.Remark(text, more) }
+
+// Clean is phrase.Clean.
+func Clean(s string) string { return phrase.Clean(s) }
+
+// CleanLines is phrase.CleanLines.
+func CleanLines(s string) string { return phrase.CleanLines(s) }
+
+// Shorten is phrase.Shorten.
+func Shorten(s string, width int) string { return phrase.Shorten(s, width) }
 
 // Age renders how long ago t was; "-" for the zero time.
 func (s *Screen) Age(t time.Time) string {

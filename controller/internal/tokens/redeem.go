@@ -29,7 +29,7 @@ func (s *Store) Redeem(ctx context.Context, b *Bearer, note func(Token) error) (
 	switch {
 	case i < 0:
 		return fail(ErrUnknown)
-	case old.set[i].Expired(s.cfg.Now()):
+	case old.set[i].Expired(s.cfg.Now()), old.set[i].Late(s.cfg.Now()):
 		return fail(ErrExpired)
 	}
 	next := &state{set: slices.Clone(old.set), revocations: maps.Clone(old.revocations)}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ func TestRedeem(t *testing.T) {
 			return nil
 		}}
 	s := open(t, cfg)
-	made, secret, err := s.Create(t.Context(), "wall", View, time.Hour, true, "uid:0(root)", noted)
+	made, secret, err := s.Create(t.Context(), "wall", View, time.Hour, &Link{}, "uid:0(root)", noted)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +79,7 @@ func TestRedeem(t *testing.T) {
 		s = open(t, cfg)
 	}
 
-	_, secret, err = s.Create(t.Context(), "late", View, time.Minute, true, "", noted)
+	_, secret, err = s.Create(t.Context(), "late", View, time.Minute, &Link{}, "", noted)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,4 +91,66 @@ func TestRedeem(t *testing.T) {
 	if _, _, err := s.Redeem(t.Context(), late, noted); !errors.Is(err, ErrExpired) {
 		t.Errorf("after its end: %v", err)
 	}
+}
+
+// TestLinkInTime: a link that has to be used soon counts until then, also after a restart; what became of it counts as
+// long as it should, and goes from the list after its end.
+func TestLinkInTime(t *testing.T) {
+	at := now
+	cfg := Config{Path: filepath.Join(t.TempDir(), FileName), Now: func() time.Time { return at }}
+	s := open(t, cfg)
+	link := func(name string) string {
+		_, secret, err := s.Create(t.Context(), name, View, time.Hour, &Link{Within: 30 * time.Second}, "", noted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return secret.Text()
+	}
+	used, late := link("used"), link("late")
+	s = open(t, cfg)
+	at = now.Add(29 * time.Second)
+	b, err := s.Who(used)
+	if err != nil || !b.Once {
+		t.Fatalf("%+v %v", b, err)
+	}
+	slow, err := s.Who(late) // it is presented in time, and redeemed too late
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, session, err := s.Redeem(t.Context(), b, noted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at = now.Add(30 * time.Second)
+	if b, err := s.Who(late); !errors.Is(err, ErrExpired) {
+		t.Errorf("the link counts after its time: %+v %v", b, err)
+	}
+	if _, _, err := s.Redeem(t.Context(), slow, noted); !errors.Is(err, ErrExpired) {
+		t.Errorf("the link is redeemed after its time: %v", err)
+	}
+	at = now.Add(59 * time.Minute)
+	s = open(t, cfg)
+	if b, err := s.Who(session.Text()); err != nil || b.Once {
+		t.Errorf("the session: %+v %v", b, err)
+	}
+	plain := create(t, s, "plain", View, time.Hour)
+	if names := listed(s); names != "plain used" { // late was never used
+		t.Errorf("listed: %s", names)
+	}
+	at = now.Add(3 * time.Hour)
+	create(t, s, "next", View, 0)
+	if names := listed(s); names != "next plain" { // an ordinary one stays, expired, until somebody takes it away
+		t.Errorf("listed: %s", names)
+	}
+	if _, err := s.Who(plain); !errors.Is(err, ErrExpired) {
+		t.Error(err)
+	}
+}
+
+func listed(s *Store) string {
+	var names []string
+	for _, t := range s.List() {
+		names = append(names, t.Name)
+	}
+	return strings.Join(names, " ")
 }

@@ -151,7 +151,7 @@ func (s *Store) Who(text string) (*Bearer, error) {
 		return nil, ErrUnknown
 	}
 	t, now := &st.set[i], s.cfg.Now()
-	if t.Expired(now) {
+	if t.Expired(now) || t.Late(now) {
 		return nil, ErrExpired
 	}
 	b := &Bearer{Name: t.Name, Role: t.Role, Once: t.Once, hash: t.Hash, revoked: st.revocations[t.Name].ctx}
@@ -167,10 +167,15 @@ func (s *Store) List() Set { return s.current.Load().set }
 // Now is the clock that decides whether a token has expired.
 func (s *Store) Now() time.Time { return s.cfg.Now() }
 
-// Create makes a token with a lifetime; 0 means that it never expires. With once it is a link's. Create calls note
+// Link says that a token is for a link, which logs in once.
+type Link struct {
+	Within time.Duration // it has to be used so soon; 0: while the token counts
+}
+
+// Create makes a token with a lifetime; 0 means that it never expires. With link it is a link's. Create calls note
 // after all checks and before the token becomes valid. If note fails, Create returns its error and makes no token.
-// Every other error is a *wire.Error.
-func (s *Store) Create(ctx context.Context, name string, role Role, life time.Duration, once bool, by string,
+// Every other error is a *wire.Error. Tokens of links that had to be used soon go from the list after their end.
+func (s *Store) Create(ctx context.Context, name string, role Role, life time.Duration, link *Link, by string,
 	note func(Token) error) (Token, apitoken.Secret, error) {
 	fail := func(err error) (Token, apitoken.Secret, error) { return Token{}, apitoken.Secret{}, err }
 	if life != 0 && (life < MinLife || life > MaxLife) {
@@ -182,20 +187,28 @@ func (s *Store) Create(ctx context.Context, name string, role Role, life time.Du
 	defer s.unlock()
 	old, secret := s.current.Load(), apitoken.New()
 	t := Token{Name: name, Role: role, Hash: secret.Hash(), Created: s.cfg.Now().UTC().Truncate(time.Second), By: by,
-		Once: once}
+		Once: link != nil}
 	if life != 0 {
 		t.Expires = t.Created.Add(life)
 	}
-	if err := old.set.Check(t); err != nil {
+	if link != nil && link.Within != 0 {
+		t.Within = t.Created.Add(link.Within)
+	}
+	now := s.cfg.Now()
+	set := slices.DeleteFunc(slices.Clone(old.set), func(t Token) bool {
+		return !t.Within.IsZero() && (t.Expired(now) || t.Late(now))
+	})
+	if err := set.Check(t); err != nil {
 		return fail(err)
 	}
 	if err := note(t); err != nil {
 		return fail(err)
 	}
-	next := &state{set: old.set.With(t), revocations: map[string]revocation{t.Name: newRevocation()}}
-	for n, r := range old.revocations {
-		next.revocations[n] = r
+	next := &state{set: set.With(t), revocations: map[string]revocation{}}
+	for _, k := range next.set {
+		next.revocations[k.Name] = old.revocations[k.Name]
 	}
+	next.revocations[t.Name] = newRevocation()
 	if err := s.write(next.set); err != nil {
 		return fail(wire.New(wire.CodeStorage, "", "the token was not made: "+err.Error()))
 	}

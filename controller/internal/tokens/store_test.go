@@ -34,7 +34,7 @@ func open(t *testing.T, cfg Config) *Store {
 
 func create(t *testing.T, s *Store, name string, role Role, life time.Duration) string {
 	t.Helper()
-	_, secret, err := s.Create(t.Context(), name, role, life, false, "uid:0(root)", noted)
+	_, secret, err := s.Create(t.Context(), name, role, life, nil, "uid:0(root)", noted)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestCreateRefuses(t *testing.T) {
 	} {
 		calls := 0
 		note := func(Token) error { calls++; return c.note }
-		_, _, err := s.Create(t.Context(), c.name, c.role, c.life, false, "", note)
+		_, _, err := s.Create(t.Context(), c.name, c.role, c.life, nil, "", note)
 		if err == nil || code(err) != c.want || c.want == "" && !errors.Is(err, silent) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -157,7 +157,7 @@ func TestFaults(t *testing.T) {
 			s := open(t, cfg)
 			ann := create(t, s, "ann", Admin, 0)
 			broken = true
-			_, secret, err := s.Create(t.Context(), "bob", Admin, 0, false, "", noted)
+			_, secret, err := s.Create(t.Context(), "bob", Admin, 0, nil, "", noted)
 			if code(err) != wire.CodeStorage ||
 				secret != (apitoken.Secret{}) {
 				t.Errorf("made on a broken disk: %v", err)
@@ -202,7 +202,7 @@ func TestOlderFile(t *testing.T) {
 	cfg := Config{Path: filepath.Join(t.TempDir(), FileName)}
 	s := open(t, cfg)
 	ann, bob := create(t, s, "ann", Admin, 0), create(t, s, "bob", View, 0)
-	_, link, err := s.Create(t.Context(), "wall", View, 0, true, "", noted)
+	_, link, err := s.Create(t.Context(), "wall", View, 0, &Link{}, "", noted)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -334,7 +334,7 @@ func TestManyAtOnce(t *testing.T) {
 		all.Go(func() {
 			name := fmt.Sprint("t", i)
 			for range 5 {
-				_, secret, err := s.Create(t.Context(), name, View, 0, false, "", noted)
+				_, secret, err := s.Create(t.Context(), name, View, 0, nil, "", noted)
 				if err != nil {
 					t.Error(err)
 					return

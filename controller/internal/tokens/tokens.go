@@ -50,10 +50,17 @@ type Token struct {
 	By      string    `json:"by,omitempty"` // who made it
 	Expires time.Time `json:"expires,omitzero"`
 	Once    bool      `json:"once,omitzero"` // it is a link's: it is for Redeem alone
+	// of a link, also after that was used: the link could be used until then; zero: as long as the token counts
+	Within time.Time `json:"within,omitzero"`
 }
 
 // Expired reports whether its end has come.
 func (t *Token) Expired(now time.Time) bool { return !t.Expires.IsZero() && !now.Before(t.Expires) }
+
+// Late reports whether it is a link's and was not used in time.
+func (t *Token) Late(now time.Time) bool {
+	return t.Once && !t.Within.IsZero() && !now.Before(t.Within)
+}
 
 // Hash is SHA-256 of a secret; in JSON "sha256:" and hexadecimal.
 type Hash [sha256.Size]byte

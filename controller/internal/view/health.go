@@ -49,6 +49,14 @@ type Alert struct {
 	At        time.Time `json:"at"`           // when it was heard of last
 }
 
+// NodeAlert is an alert, and where it is raised.
+type NodeAlert struct {
+	Node   string `json:"node"`           // name of the node
+	Type   string `json:"type,omitempty"` // node type, as the node told
+	Online bool   `json:"online"`         // it is connected
+	Alert
+}
+
 // Rule is why a setting counts for a node.
 type Rule string
 

@@ -74,6 +74,13 @@ type Grant struct {
 	CA     string `json:"ca,omitempty"`  // fingerprint of the unit's CA, which vouches for URL
 }
 
+// Self is who a caller is to the controller.
+type Self struct {
+	Name string `json:"name,omitempty"` // of its token; absent: it has come by the unix socket
+	Who  string `json:"who"`            // as the journal names it
+	Role string `json:"role"`           // "view", "operate" or "admin"
+}
+
 // Submission is one unit configuration, or set of workloads, on its way in, from any door.
 type Submission struct {
 	Kind          wire.Kind     // of the documents to be made of it; it is never guessed
@@ -302,6 +309,9 @@ type Entry struct {
 	Who  string         `json:"who,omitempty"`  // caused it: "uid:1000(alice)", "token/press for bob"
 	Kind string         `json:"kind,omitempty"` // of the document that it is about; of an event, the event's own type
 	Data jsontext.Value `json:"data,omitempty"` // of the record; its members depend on the type
+	// what happened, in one sentence; what is not understood has the data here, cut to 400 characters
+	Text  string `json:"text,omitempty"`
+	Level Level  `json:"level,omitempty"` // how much it matters
 }
 
 // EntryFilter selects journal entries.

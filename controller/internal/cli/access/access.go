@@ -11,5 +11,5 @@ import (
 
 // Commands are the commands of this package that stand at the top.
 func Commands(a *command.App) []*cobra.Command {
-	return []*cobra.Command{identities(a), tokenCommands(a), keys(a), cas(a), publishers(a), roots(a)}
+	return []*cobra.Command{dashboard(a), identities(a), tokenCommands(a), keys(a), cas(a), publishers(a), roots(a)}
 }

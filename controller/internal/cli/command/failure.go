@@ -13,6 +13,7 @@ import (
 
 	"tandem.internal/controller/internal/client"
 	"tandem.internal/controller/internal/term"
+	"tandem.internal/controller/internal/words"
 	"tandem.internal/shared/wire"
 )
 
@@ -172,7 +173,7 @@ func (f *Failure) text() string {
 			break
 		}
 		from := f.source(i)
-		b.WriteString("tandem: " + sentence(e, from.File, f.Where) + "\n")
+		b.WriteString("tandem: " + words.Sentence(e, from.File, f.Where) + "\n")
 		b.WriteString(term.Excerpt(from.Text, e.Line, e.Column))
 	}
 	return b.String()
@@ -206,36 +207,8 @@ func (f *Failure) json() string {
 	return string(term.EscapeJSON(line)) + "\n"
 }
 
-// sentence renders "CODE: message (where)".
-func sentence(e *wire.Error, file, where string) string {
-	var places []string
-	switch {
-	case file != "" && e.Line > 0:
-		places = append(places, fmt.Sprintf("%s:%d:%d", file, e.Line, e.Column))
-	case file != "":
-		places = append(places, file)
-	case e.Line > 0:
-		places = append(places, fmt.Sprintf("line %d, column %d", e.Line, e.Column))
-	}
-	if e.Path != "" {
-		places = append(places, "at "+e.Path)
-	}
-	if e.Node != "" {
-		places = append(places, "node "+e.Node)
-	}
-	if where != "" {
-		places = append(places, where)
-	}
-	return term.CleanLines(term.Remark(string(e.Code)+": "+e.Message, strings.Join(places, ", ")))
-}
-
-// Brief renders an error for a table; "" for nil.
-func Brief(e *wire.Error) string {
-	if e == nil {
-		return ""
-	}
-	return term.Clean(sentence(e, "", ""))
-}
+// Brief is words.Brief.
+func Brief(e *wire.Error) string { return words.Brief(e) }
 
 // Interrupted is nil if a command that goes on until it is interrupted has ended for that, else err.
 func Interrupted(ctx context.Context, err error) error {

@@ -2,12 +2,12 @@ package command
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	"tandem.internal/controller/internal/term"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/controller/internal/words"
 	"tandem.internal/shared/wire"
 )
 
@@ -96,78 +96,22 @@ func (a *App) StatusRows(t *term.Table, word string, st view.SourceStatus) {
 // Until says when something ends, and how long that is from now.
 func (a *App) Until(t time.Time) string { return fmt.Sprintf("until %s (%s)", a.Clock(t), a.Left(t)) }
 
-// Whom names the nodes that settings are for.
-func Whom(s *view.Scope) string {
-	switch {
-	case s.All:
-		return "all nodes"
-	case len(s.Types) > 0:
-		return "nodes of type " + term.List(s.Types)
-	}
-	return term.List(s.Nodes)
-}
+// The pieces of text of package words, under the names by which commands know them.
 
-// Amount renders a measured value: a fraction, or bytes per second.
-func Amount(v float64) string {
-	if v >= 1000 {
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	}
-	return strconv.FormatFloat(float64(int64(v*10000+0.5))/10000, 'f', -1, 64)
-}
+// Whom is words.Whom.
+func Whom(s *view.Scope) string { return words.Whom(s) }
 
-// SettingsText renders settings of health in one line.
-func SettingsText(h *wire.HealthSettings) string {
-	var parts []string
-	for _, f := range []struct {
-		name string
-		span wire.Span
-	}{
-		{"reset", h.Reset}, {"fallback", h.Fallback}, {"test", h.Test},
-		{"deadline", h.Deadline}, {"contact", h.Contact}, {"watchdog", h.Watchdog},
-	} {
-		if f.span != 0 {
-			parts = append(parts, f.name+" "+term.Exact(f.span.Std()))
-		}
-	}
-	for _, f := range []struct {
-		name  string
-		value *bool
-	}{{"approval", h.Approval}, {"reboot", h.Reboot}} {
-		if f.value != nil {
-			parts = append(parts, f.name+" "+term.YesNo(*f.value))
-		}
-	}
-	if c := h.Checks; c != nil {
-		for _, f := range []struct {
-			name  string
-			limit *wire.HealthLimit
-		}{{"cpu", c.CPU}, {"ram", c.RAM}, {"disk", c.Disk}, {"network", c.Network}} {
-			if f.limit == nil {
-				continue
-			}
-			text := f.name + " above " + Amount(f.limit.Max)
-			if f.limit.For != 0 {
-				text += " for " + term.Exact(f.limit.For.Std())
-			}
-			parts = append(parts, text)
-		}
-	}
-	if len(parts) == 0 {
-		return "nothing: the node's own settings, and the defaults"
-	}
-	return strings.Join(parts, ", ")
-}
+// Amount is words.Amount.
+func Amount(v float64) string { return words.Amount(v) }
 
-// By says who did something; "": nobody is known.
-func By(who string) string {
-	if who == "" {
-		return ""
-	}
-	return " by " + who
-}
+// SettingsText is words.SettingsText.
+func SettingsText(h *wire.HealthSettings) string { return words.SettingsText(h) }
 
-// Size is a number of bytes for people.
-func Size(n int64) string { return term.Size(uint64(max(n, 0))) }
+// By is words.By.
+func By(who string) string { return words.By(who) }
+
+// Size is words.Size.
+func Size(n int64) string { return words.Size(n) }
 
 // ShortDigest is as much of a digest as a table shows. It is enough to name an artefact.
 func ShortDigest(digest string) string {

@@ -1,5 +1,5 @@
-// Package history owns the commands about what happened: the journal's entries in words, and the journal as a whole.
-// It shows an entry that it does not understand as it is.
+// Package history owns the commands about what happened: lists of the journal's entries, and the journal as a whole.
+// An entry of a controller from before entries had words is shown as it is.
 package history
 
 import (
@@ -190,7 +190,7 @@ func (p *eventPrinter) row(e view.Entry) []term.Cell {
 	var row []term.Cell
 	for i, text := range []string{
 		fmt.Sprint(e.Seq), e.At.In(p.a.Zone).Format("2006-01-02 15:04:05"), typeOf(e), cmp.Or(e.Node, "-"),
-		cmp.Or(e.Who, "-"), term.Shorten(say{p.a.Screen, p.a.Kinds}.entry(e), 400),
+		cmp.Or(e.Who, "-"), cmp.Or(e.Text, term.Shorten(string(e.Data), 400)),
 	} {
 		text = term.Clean(text)
 		row = append(row, term.Cell{Text: text})

@@ -1,4 +1,4 @@
-package history
+package words
 
 import (
 	"cmp"
@@ -9,20 +9,16 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"tandem.internal/controller/internal/cli/command"
 	"tandem.internal/controller/internal/kind"
+	"tandem.internal/controller/internal/phrase"
 	"tandem.internal/controller/internal/record"
-	"tandem.internal/controller/internal/term"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
 
 // say renders journal entries as text.
-type say struct {
-	*term.Screen
-	kinds kind.Set
-}
+type say struct{ kinds kind.Set }
 
 // read decodes data and renders it. It returns false if data cannot be decoded.
 func read[T any](data jsontext.Value, text func(T) string) (string, bool) {
@@ -33,20 +29,11 @@ func read[T any](data jsontext.Value, text func(T) string) (string, bool) {
 	return text(d), true
 }
 
-// entry renders an entry; if it is not understood, the result is its data.
-func (s say) entry(e view.Entry) string {
-	t, _ := record.ParseType(e.Type)
-	if text, ok := s.record(t, e); ok {
-		return text
-	}
-	return string(e.Data)
-}
-
 func (s say) record(t record.Type, e view.Entry) (string, bool) {
 	switch t {
 	case record.Opened:
 		return read(e.Data, func(d record.OpenedData) string {
-			return term.Remark(strings.TrimSpace(fmt.Sprintf("controller %s, epoch %d", d.Version, d.Epoch)), d.Reason)
+			return phrase.Remark(strings.TrimSpace(fmt.Sprintf("controller %s, epoch %d", d.Version, d.Epoch)), d.Reason)
 		})
 	case record.Accepted, record.Refused:
 		return read(e.Data, func(d record.Verdict) string { return verdict(e.Kind, &d) })
@@ -55,7 +42,7 @@ func (s say) record(t record.Type, e view.Entry) (string, bool) {
 		return text, ok && text != ""
 	case record.Withdrawn:
 		return read(e.Data, func(d record.WithdrawnData) string {
-			return ofKind(e.Kind, "from "+term.List(slices.Sorted(slices.Values(d.Nodes))))
+			return ofKind(e.Kind, "from "+phrase.List(slices.Sorted(slices.Values(d.Nodes))))
 		})
 	case record.Confirm:
 		return read(e.Data, func(d record.TrialOver) string { return ofKind(e.Kind, d.Version) + " stays" })
@@ -65,7 +52,7 @@ func (s say) record(t record.Type, e view.Entry) (string, bool) {
 		})
 	case record.State:
 		return read(e.Data, func(d record.StateChange) string {
-			return withError(term.Remark(ofKind(e.Kind, d.State), d.Reason), d.Error)
+			return withError(phrase.Remark(ofKind(e.Kind, d.State), d.Reason), d.Error)
 		})
 	case record.Trouble:
 		return read(e.Data, func(d record.TroubleData) string {
@@ -80,9 +67,9 @@ func (s say) record(t record.Type, e view.Entry) (string, bool) {
 	case record.Live:
 		return read(e.Data, func(l wire.Live) string { return map[bool]string{true: "online", false: "offline"}[l.Up] })
 	case record.Event:
-		return s.event(e)
+		return happened(e)
 	case record.Request, record.Reply, record.Note, record.Settings, record.Maintenance:
-		return s.order(t, e)
+		return order(t, e)
 	case record.Rollout:
 		text, ok := read(e.Data, rolled)
 		return text, ok && text != ""
@@ -95,10 +82,10 @@ func (s say) record(t record.Type, e view.Entry) (string, bool) {
 	case record.Trimmed:
 		return read(e.Data, func(d record.TrimmedData) string {
 			text := fmt.Sprintf("%d records of %d to %d are older or more than is kept", d.Count, d.First, d.Last)
-			return term.Remark(text, words(d.File))
+			return phrase.Remark(text, words(d.File))
 		})
 	}
-	return s.identity(t, e)
+	return identity(t, e)
 }
 
 // artefact renders what happened to the store of artefacts.
@@ -106,18 +93,18 @@ func artefact(t record.Type, e view.Entry) (string, bool) {
 	switch t {
 	case record.ArtefactLeased:
 		return read(e.Data, func(d record.ArtefactLeasedData) string {
-			return term.Remark("upload of "+d.Digest, words(d.Name, command.Size(d.Size)))
+			return phrase.Remark("upload of "+d.Digest, words(d.Name, Size(d.Size)))
 		})
 	case record.ArtefactAdded:
 		return read(e.Data, func(d record.ArtefactAddedData) string {
-			return term.Remark(d.Digest, command.Size(d.Size))
+			return phrase.Remark(d.Digest, Size(d.Size))
 		})
 	}
 	return read(e.Data, func(d record.ArtefactRemovedData) string {
 		if d.Upload {
-			return term.Remark("upload of "+d.Digest, d.Reason)
+			return phrase.Remark("upload of "+d.Digest, d.Reason)
 		}
-		return term.Remark(d.Digest, d.Reason)
+		return phrase.Remark(d.Digest, d.Reason)
 	})
 }
 
@@ -132,14 +119,14 @@ func withError(text string, err *wire.Error) string {
 	if err == nil {
 		return text
 	}
-	return strings.TrimPrefix(text+": "+command.Brief(err), ": ")
+	return strings.TrimPrefix(text+": "+Brief(err), ": ")
 }
 
 // verdict renders a submission and the answers of the nodes.
 func verdict(kind string, d *record.Verdict) string {
 	text := ofKind(kind, cmp.Or(d.Version, "that cannot be read"))
 	if d.Mode == wire.ModeTry {
-		text += ", on trial for " + term.Span(d.Within.Std())
+		text += ", on trial for " + phrase.Span(d.Within.Std())
 	}
 	if d.Via != "" {
 		text += ", via " + d.Via
@@ -155,13 +142,13 @@ func verdict(kind string, d *record.Verdict) string {
 	}
 	c := &d.Checks
 	if c.Asked > 0 {
-		text += fmt.Sprintf("; %d of %s agreed", c.Agreed, term.Plural(c.Asked, "node"))
+		text += fmt.Sprintf("; %d of %s agreed", c.Agreed, phrase.Plural(c.Asked, "node"))
 	}
 	if len(c.Silent) > 0 {
-		text += "; silent: " + term.List(c.Silent)
+		text += "; silent: " + phrase.List(c.Silent)
 	}
 	if len(c.Unchecked) > 0 {
-		text += "; offline: " + term.List(c.Unchecked)
+		text += "; offline: " + phrase.List(c.Unchecked)
 	}
 	return text
 }
@@ -180,7 +167,7 @@ func issued(kind string, d *record.IssuedData) string {
 	if len(nodes) == 0 {
 		text += " to nobody"
 	} else {
-		text += " to " + term.List(nodes)
+		text += " to " + phrase.List(nodes)
 	}
 	if d.Mode == wire.ModeTry {
 		text += ", on trial"
@@ -188,7 +175,7 @@ func issued(kind string, d *record.IssuedData) string {
 	if d.Reason == "accepted "+d.Version {
 		return text
 	}
-	return term.Remark(text, d.Reason)
+	return phrase.Remark(text, d.Reason)
 }
 
 // requestParams are those parameters of orders to nodes that are shown.
@@ -200,21 +187,21 @@ type requestParams struct {
 }
 
 // order renders orders of operators, and their results.
-func (s say) order(t record.Type, e view.Entry) (string, bool) {
+func order(t record.Type, e view.Entry) (string, bool) {
 	switch t {
 	case record.Request:
 		return read(e.Data, func(d record.RequestData) string {
 			params, _ := read(d.Params, func(p requestParams) string {
 				return words(p.Service, p.Component, p.Version, p.Reason)
 			})
-			return term.Remark(string(d.Method), params)
+			return phrase.Remark(string(d.Method), params)
 		})
 	case record.Reply:
 		return read(e.Data, func(d record.ReplyData) string {
 			if d.Error == nil {
 				return string(d.Method) + ": agreed"
 			}
-			return string(d.Method) + ": " + command.Brief(d.Error)
+			return string(d.Method) + ": " + Brief(d.Error)
 		})
 	case record.Note:
 		return read(e.Data, func(d view.Remark) string { return d.Text })
@@ -230,9 +217,9 @@ func (s say) order(t record.Type, e view.Entry) (string, bool) {
 		}
 		return read(e.Data, func(d record.SettingsData) string {
 			if d.Settings == nil {
-				return ofKind(e.Kind, "unset for "+command.Whom(&d.Scope))
+				return ofKind(e.Kind, "unset for "+Whom(&d.Scope))
 			}
-			return ofKind(e.Kind, "for ") + command.Whom(&d.Scope) + ": " + command.SettingsText(d.Settings)
+			return ofKind(e.Kind, "for ") + Whom(&d.Scope) + ": " + SettingsText(d.Settings)
 		})
 	}
 	if len(e.Data) == 0 {
@@ -240,9 +227,9 @@ func (s say) order(t record.Type, e view.Entry) (string, bool) {
 	}
 	return read(e.Data, func(d record.MaintenanceData) string {
 		if d.Until.IsZero() {
-			return term.Remark("over", d.Reason)
+			return phrase.Remark("over", d.Reason)
 		}
-		return term.Remark("until "+s.Clock(d.Until), d.Reason)
+		return phrase.Remark("until "+instant(d.Until), d.Reason)
 	})
 }
 
@@ -259,7 +246,7 @@ func stopped(e view.Entry) (text string, is bool) {
 }
 
 // identity renders enrolment, certificates and signing keys.
-func (s say) identity(t record.Type, e view.Entry) (string, bool) {
+func identity(t record.Type, e view.Entry) (string, bool) {
 	from := func(address string) string {
 		if address == "" {
 			return ""
@@ -269,11 +256,13 @@ func (s say) identity(t record.Type, e view.Entry) (string, bool) {
 	switch t {
 	case record.Enrol:
 		return read(e.Data, func(d record.EnrolData) string {
-			return d.Subject + " may join until " + s.Clock(d.Expires)
+			return d.Subject + " may join until " + instant(d.Expires)
 		})
+	case record.Proves:
+		return read(e.Data, func(d record.ProvesData) string { return d.Subject + " proves what it says" })
 	case record.Joined:
 		return read(e.Data, func(d record.JoinedData) string {
-			text := d.Subject + ", certificate until " + s.Clock(d.Expires) + from(d.From)
+			text := d.Subject + ", certificate until " + instant(d.Expires) + from(d.From)
 			if d.Batch != "" {
 				text += ", by the batch " + d.Batch
 			}
@@ -281,17 +270,17 @@ func (s say) identity(t record.Type, e view.Entry) (string, bool) {
 		})
 	case record.Renewed:
 		return read(e.Data, func(d record.RenewedData) string {
-			return d.Subject + ", certificate until " + s.Clock(d.Expires) + from(d.From)
+			return d.Subject + ", certificate until " + instant(d.Expires) + from(d.From)
 		})
 	case record.Revoked:
-		return read(e.Data, func(d record.RevokedData) string { return term.Remark(d.Subject, d.Reason) })
+		return read(e.Data, func(d record.RevokedData) string { return phrase.Remark(d.Subject, d.Reason) })
 	case record.TokenWithdrawn:
 		return read(e.Data, func(d record.TokenWithdrawnData) string {
-			return term.Remark("nobody joins with the token of "+d.Subject, d.Reason)
+			return phrase.Remark("nobody joins with the token of "+d.Subject, d.Reason)
 		})
 	case record.Forgotten:
 		return read(e.Data, func(d record.ForgottenData) string {
-			return term.Remark("no node of the unit any more", d.Reason)
+			return phrase.Remark("no node of the unit any more", d.Reason)
 		})
 	case record.JoinRefused:
 		return read(e.Data, func(d record.JoinRefusedData) string {
@@ -302,12 +291,12 @@ func (s say) identity(t record.Type, e view.Entry) (string, bool) {
 			return text
 		})
 	case record.Batch:
-		return read(e.Data, s.batch)
+		return read(e.Data, batch)
 	case record.CA:
 		return read(e.Data, func(d record.CAData) string {
 			text := record.CAID(d.CA) + " " + string(d.Did)
 			if d.Forced {
-				text += ", forced: in the way " + term.List(d.Missing)
+				text += ", forced: in the way " + phrase.List(d.Missing)
 			}
 			return text
 		})
@@ -319,7 +308,7 @@ func (s say) identity(t record.Type, e view.Entry) (string, bool) {
 		return read(e.Data, func(d record.KeysData) string {
 			text := d.Key + " " + string(d.Did)
 			if d.Forced {
-				text += ", forced: not known to be believed by " + term.List(d.Missing)
+				text += ", forced: not known to be believed by " + phrase.List(d.Missing)
 			}
 			return text
 		})
@@ -328,13 +317,13 @@ func (s say) identity(t record.Type, e view.Entry) (string, bool) {
 }
 
 // batch renders what became of a batch.
-func (s say) batch(d record.BatchData) string {
+func batch(d record.BatchData) string {
 	nodes := func(all []record.BatchNode) string {
 		texts := make([]string, 0, len(all))
 		for _, n := range all {
 			texts = append(texts, fmt.Sprintf("%s=%.16s of %s", n.Node, n.Key, n.Batch))
 		}
-		return term.List(texts)
+		return phrase.List(texts)
 	}
 	switch {
 	case d.Created != nil:
@@ -343,11 +332,11 @@ func (s say) batch(d record.BatchData) string {
 			how = "on sight"
 		}
 		return fmt.Sprintf("%s: %d nodes may join from %s until %s, %s", d.Name, d.Created.Count,
-			strings.Join(d.Created.From, ", "), s.Clock(d.Created.Until), how)
+			strings.Join(d.Created.From, ", "), instant(d.Created.Until), how)
 	case d.Revoked:
-		return term.Remark(d.Name+" revoked", d.Reason)
+		return phrase.Remark(d.Name+" revoked", d.Reason)
 	case len(d.Approved) > 0:
 		return "approved " + nodes(d.Approved)
 	}
-	return term.Remark("refused "+nodes(d.Refused), d.Reason)
+	return phrase.Remark("refused "+nodes(d.Refused), d.Reason)
 }

@@ -1,13 +1,12 @@
-package history
+package words
 
 import (
 	"fmt"
 	"strings"
 
-	"tandem.internal/controller/internal/cli/command"
+	"tandem.internal/controller/internal/phrase"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/rollout"
-	"tandem.internal/controller/internal/term"
 )
 
 // causes say why a rollout was paused, unless somebody did it.
@@ -26,47 +25,47 @@ func rolled(d record.RolloutData) string {
 		if d.Document != nil && d.Document.Element != "" {
 			what += " " + d.Document.What()
 		}
-		text = fmt.Sprintf(" of %s begins: %s", what, term.Plural(len(r.Nodes), "node"))
+		text = fmt.Sprintf(" of %s begins: %s", what, phrase.Plural(len(r.Nodes), "node"))
 		if r.Plan != nil {
-			text += ", " + term.Plural(len(r.Plan.Waves), "wave")
+			text += ", " + phrase.Plural(len(r.Plan.Waves), "wave")
 		}
 	case rollout.WaveOpenedData:
-		text = fmt.Sprintf(": wave %d has %s", r.Wave+1, term.List(r.Nodes))
+		text = fmt.Sprintf(": wave %d has %s", r.Wave+1, phrase.List(r.Nodes))
 	case rollout.IssuedData:
 		var nodes []string
 		for _, n := range r.Nodes {
 			nodes = append(nodes, n.Node)
 		}
-		text = ": issued to " + term.List(nodes)
+		text = ": issued to " + phrase.List(nodes)
 	case rollout.SettledData:
 		var nodes []string
 		for _, n := range r.Nodes {
-			nodes = append(nodes, term.Remark(n.Node+" "+string(n.Status), n.Reason))
+			nodes = append(nodes, phrase.Remark(n.Node+" "+string(n.Status), n.Reason))
 		}
-		text = ": " + term.List(nodes)
+		text = ": " + phrase.List(nodes)
 	case rollout.PausedData:
 		why := r.Text
 		if known := causes[r.Cause]; known != "" {
-			why = known + ": " + term.List(r.Nodes)
+			why = known + ": " + phrase.List(r.Nodes)
 		}
-		text = term.Remark(" is paused"+command.By(r.Who), why)
+		text = phrase.Remark(" is paused"+By(r.Who), why)
 	case rollout.ResumedData:
-		text = " is resumed" + command.By(r.Who)
+		text = " is resumed" + By(r.Who)
 	case rollout.WavePassedData:
 		text = fmt.Sprintf(": wave %d is over", r.Wave+1)
 		if r.Empty {
 			text += ", nobody was in it"
 		}
 	case rollout.RevertingData:
-		text = ": nodes are to be taken back" + command.By(r.Who)
+		text = ": nodes are to be taken back" + By(r.Who)
 	case rollout.TakenBackData:
 		var nodes []string
 		for _, n := range r.Nodes {
 			nodes = append(nodes, n.Node)
 		}
-		text = ": taken back: " + term.List(nodes)
+		text = ": taken back: " + phrase.List(nodes)
 	case rollout.EndedData:
-		text = " is " + string(r.Phase) + command.By(r.Who+r.By)
+		text = " is " + string(r.Phase) + By(r.Who+r.By)
 	}
 	if text == "" {
 		return ""

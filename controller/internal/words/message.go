@@ -1,4 +1,4 @@
-package history
+package words
 
 import (
 	"cmp"
@@ -7,8 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"tandem.internal/controller/internal/cli/command"
-	"tandem.internal/controller/internal/term"
+	"tandem.internal/controller/internal/phrase"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/event"
 	"tandem.internal/shared/wire"
@@ -56,7 +55,7 @@ type nodeEvent struct {
 }
 
 // event renders an event of a node. It returns false for an event that is not known.
-func (s say) event(e view.Entry) (string, bool) {
+func happened(e view.Entry) (string, bool) {
 	text, ok := read(e.Data, func(ev nodeEvent) string {
 		detail, err := event.Decode(e.Kind, ev.Detail)
 		if err != nil {
@@ -64,7 +63,7 @@ func (s say) event(e view.Entry) (string, bool) {
 		}
 		switch d := detail.(type) {
 		case *event.AlertDetail:
-			return s.alert(d)
+			return alert(d)
 		case *event.WatchdogDetail:
 			return watchdog(d)
 		case *event.HealthDetail:
@@ -81,9 +80,9 @@ func (s say) event(e view.Entry) (string, bool) {
 			return joined(ev.Error, d.Suppressed, d.Topic)
 		case *event.KeysDetail:
 			return joined(ev.Error, 0,
-				prefixed("believes ", term.List(d.Keys)), prefixed("not any more ", term.List(d.Dropped)))
+				prefixed("believes ", phrase.List(d.Keys)), prefixed("not any more ", phrase.List(d.Dropped)))
 		case *event.CertificateDetail:
-			return joined(ev.Error, 0, prefixed("certificate until ", s.clock(d)))
+			return joined(ev.Error, 0, prefixed("certificate until ", until(d)))
 		case *event.PolicyDetail:
 			return joined(nil, d.Suppressed, withError(status(&d.PolicyStatus), ev.Error))
 		case *event.StateDetail:
@@ -109,11 +108,11 @@ func stateTrust(from string) string {
 	return from
 }
 
-func (s say) clock(d *event.CertificateDetail) string {
+func until(d *event.CertificateDetail) string {
 	if d.Expires.IsZero() {
 		return ""
 	}
-	return s.Clock(d.Expires)
+	return instant(d.Expires)
 }
 
 // prefixed is text with a prefix; "" if there is no text.
@@ -126,7 +125,7 @@ func prefixed(prefix, text string) string {
 
 // joined joins parts, an error, and how many more events like this one there were; empty ones are left out.
 func joined(err *wire.Error, suppressed uint64, parts ...string) string {
-	parts = append(parts, command.Brief(err))
+	parts = append(parts, Brief(err))
 	if suppressed > 0 {
 		parts = append(parts, fmt.Sprintf("%d more like it before", suppressed))
 	}
@@ -147,23 +146,23 @@ func colon(before, after string) string {
 	return before + ": " + after
 }
 
-func (s say) alert(d *event.AlertDetail) string {
-	since := ", raised " + s.Clock(d.Since)
-	value := command.Amount(d.Value)
+func alert(d *event.AlertDetail) string {
+	since := ", raised " + instant(d.Since)
+	value := Amount(d.Value)
 	if d.State == "fall" {
 		if d.Reason == "rule-removed" {
 			return "fall " + d.Parameter + ": the rule is gone" + since
 		}
-		return fmt.Sprintf("fall %s %s < %s%s", d.Parameter, value, command.Amount(d.Min), since)
+		return fmt.Sprintf("fall %s %s < %s%s", d.Parameter, value, Amount(d.Min), since)
 	}
 	if d.State == "raise" {
-		since = " since " + s.Clock(d.Since)
+		since = " since " + instant(d.Since)
 	}
 	sign := "≥"
 	if d.Value < d.Max {
 		sign = "<" // it is on its way down, and not below its fall yet
 	}
-	return fmt.Sprintf("%s %s %s %s %s%s", d.State, d.Parameter, value, sign, command.Amount(d.Max), since)
+	return fmt.Sprintf("%s %s %s %s %s%s", d.State, d.Parameter, value, sign, Amount(d.Max), since)
 }
 
 func watchdog(d *event.WatchdogDetail) string {
@@ -173,7 +172,7 @@ func watchdog(d *event.WatchdogDetail) string {
 	}
 	text += ": " + d.Verdict
 	if d.For > 0 {
-		text += ", " + term.Span(d.For.Std()) + " without a sign of life"
+		text += ", " + phrase.Span(d.For.Std()) + " without a sign of life"
 	}
 	return colon(text, d.Text)
 }

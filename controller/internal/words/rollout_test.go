@@ -1,4 +1,4 @@
-package history
+package words
 
 import (
 	"testing"
@@ -56,12 +56,12 @@ func TestRolloutRecords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := (say{}).entry(view.Entry{Type: "rollout", Data: text}); got != want {
-			t.Errorf("%s, want %s", got, want)
+		if got := told("rollout", text); got.Text != want {
+			t.Errorf("%s, want %s", got.Text, want)
 		}
 	}
 	unknown := `{"id":"r1","moved":{}}`
-	if got := (say{}).entry(view.Entry{Type: "rollout", Data: []byte(unknown)}); got != unknown {
+	if got := told("rollout", []byte(unknown)).Text; got != unknown {
 		t.Errorf("what is not known is shown as %s", got)
 	}
 }

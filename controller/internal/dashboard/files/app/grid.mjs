@@ -1,0 +1,151 @@
+// A cell for each node, on a canvas: colour and shape say how it stands. Arrow keys move, Enter opens; what the
+// keyboard is on is an option of a list box, so that a screen reader hears it.
+import { html, useEffect, useLayoutEffect, useRef, useState, looks, signs } from "./ui.mjs";
+
+const words = { inStep: "in step", onTheWay: "on the way", unwell: "unwell", failed: "failed", offline: "offline",
+  revoked: "revoked" };
+export const classWord = (c) => words[c] ?? c;
+const heading = 20; // px above a group
+
+// layout places groups of nodes: [{title, names}] in a width. Cells have a side of px.
+function layout(groups, width, px) {
+  const across = Math.max(1, Math.floor(width / px));
+  const all = [];
+  let y = 0, first = 0;
+  for (const g of groups) {
+    const rows = Math.ceil(g.names.length / across);
+    all.push({ ...g, y, first, rows });
+    y += heading + rows * px + 6;
+    first += g.names.length;
+  }
+  return { groups: all, across, height: y, px };
+}
+
+// at is the number of the node at a point, -1: there is none.
+function at(l, x, y) {
+  for (const g of l.groups) {
+    const row = Math.floor((y - g.y - heading) / l.px), column = Math.floor(x / l.px);
+    const i = row * l.across + column;
+    if (y >= g.y + heading && row < g.rows && column < l.across && i < g.names.length) return g.first + i;
+  }
+  return -1;
+}
+
+// spot is where the node of a number is: {x, y}.
+function spot(l, n) {
+  for (const g of l.groups) {
+    const i = n - g.first;
+    if (i >= 0 && i < g.names.length) {
+      return { x: (i % l.across) * l.px, y: g.y + heading + Math.floor(i / l.across) * l.px };
+    }
+  }
+  return { x: 0, y: 0 };
+}
+
+// draw paints one cell: full, half, triangle, cross, ring, bar.
+function cell(c, look, kind, x, y, side, colours) {
+  c.fillStyle = c.strokeStyle = colours[look];
+  const m = side / 2;
+  if (kind === "inStep") c.fillRect(x, y, side, side);
+  else if (kind === "onTheWay") {
+    c.strokeRect(x + 0.5, y + 0.5, side - 1, side - 1);
+    c.fillRect(x, y + m, side, m);
+  } else if (kind === "unwell") {
+    c.beginPath();
+    c.moveTo(x + m, y);
+    c.lineTo(x + side, y + side);
+    c.lineTo(x, y + side);
+    c.fill();
+  } else if (kind === "failed") {
+    c.lineWidth = Math.max(1.5, side / 5);
+    c.beginPath();
+    c.moveTo(x + 1, y + 1);
+    c.lineTo(x + side - 1, y + side - 1);
+    c.moveTo(x + side - 1, y + 1);
+    c.lineTo(x + 1, y + side - 1);
+    c.stroke();
+    c.lineWidth = 1;
+  } else if (kind === "offline") {
+    c.strokeRect(x + 0.5, y + 0.5, side - 1, side - 1);
+  } else c.fillRect(x, y + m - 0.5, side, 1.5);
+}
+
+function paint(canvas, l, rows, current, focused) {
+  const scale = devicePixelRatio || 1, style = getComputedStyle(canvas);
+  const width = canvas.clientWidth, height = Math.min(l.height, 30000 / scale);
+  canvas.width = Math.round(width * scale);
+  canvas.height = Math.round(height * scale);
+  const c = canvas.getContext("2d");
+  c.scale(scale, scale);
+  c.clearRect(0, 0, width, height);
+  const text = style.color, colours = {};
+  for (const look of Object.keys(signs)) colours[look] = style.getPropertyValue(`--${look}`).trim() || text;
+  c.font = "12px system-ui, sans-serif";
+  c.textBaseline = "middle";
+  const side = l.px - 2;
+  for (const g of l.groups) {
+    c.fillStyle = text;
+    c.fillText(g.title, 0, g.y + heading / 2);
+    g.names.forEach((name, i) => {
+      const row = rows.get(name);
+      const x = (i % l.across) * l.px, y = g.y + heading + Math.floor(i / l.across) * l.px;
+      cell(c, looks[row?.class] ?? "off", row?.class, x, y, side, colours);
+    });
+  }
+  if (focused && current >= 0) {
+    const { x, y } = spot(l, current);
+    c.strokeStyle = text;
+    c.lineWidth = 2;
+    c.strokeRect(x - 1, y - 1, side + 2, side + 2);
+  }
+}
+
+// Grid shows groups of nodes, [{title, names}], of rows by name. open is called with a node's name.
+export function Grid({ groups, rows, open, tick }) {
+  const canvas = useRef(null), box = useRef(null);
+  const [width, setWidth] = useState(0);
+  const [current, setCurrent] = useState(0);
+  const [focused, setFocused] = useState(false);
+  const names = groups.flatMap((g) => g.names);
+  const px = names.length > 4000 ? 9 : names.length > 800 ? 12 : 16;
+  const l = layout(groups, width || 1, px);
+  useLayoutEffect(() => {
+    const seen = new ResizeObserver(() => setWidth(Math.floor(box.current.clientWidth)));
+    seen.observe(box.current);
+    setWidth(Math.floor(box.current.clientWidth));
+    return () => seen.disconnect();
+  }, []);
+  useEffect(() => { if (width) paint(canvas.current, l, rows, current, focused); }, [tick, width, current, focused,
+    groups]);
+  useEffect(() => {
+    const scheme = matchMedia("(prefers-color-scheme: dark)");
+    const again = () => paint(canvas.current, l, rows, current, focused);
+    scheme.addEventListener("change", again);
+    return () => scheme.removeEventListener("change", again);
+  });
+  const now = names[Math.min(current, names.length - 1)];
+  const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: l.across, ArrowUp: -l.across, Home: -names.length,
+    End: names.length };
+  const key = (e) => {
+    if (e.key === "Enter" && now) open(now);
+    if (!(e.key in steps)) return;
+    e.preventDefault();
+    const next = Math.max(0, Math.min(names.length - 1, current + steps[e.key]));
+    setCurrent(next);
+    const { y } = spot(l, next), b = box.current;
+    if (y < b.scrollTop) b.scrollTop = y - heading;
+    if (y + px > b.scrollTop + b.clientHeight) b.scrollTop = y + px - b.clientHeight;
+  };
+  const under = (e) => at(l, e.offsetX, e.offsetY);
+  const row = rows.get(now);
+  return html`<div class="grid" ref=${box} tabindex="0" role="listbox" aria-label="nodes, a cell each"
+      aria-activedescendant="cell" onKeyDown=${key} onFocus=${() => setFocused(true)} onBlur=${() => setFocused(false)}>
+    <canvas ref=${canvas} aria-hidden="true" style=${{ height: `${l.height}px` }}
+      onClick=${(e) => under(e) >= 0 && open(names[under(e)])}
+      onMouseMove=${(e) => { const n = under(e); e.target.title = n < 0 ? "" : tip(names[n], rows.get(names[n])); }}>
+        </canvas>
+    <span id="cell" role="option" aria-selected="true" class="unseen">${now ? tip(now, row) : "no nodes"}</span></div>`;
+}
+
+const tip = (name, row) => [name, row && classWord(row.class), row?.version && `runs ${row.version}`,
+  row?.why].filter(Boolean).join(", ");
