@@ -35,6 +35,7 @@ type Config struct {
 	MaxBody int64       // bytes of a request body; 0: a unit configuration and 4 KiB
 	// streams, exports and backups at once, of TCP callers and of others; a quarter of them with one token; 0: 64
 	MaxStreams   int
+	MaxViewers   int           // live streams likewise, beside the others; 0: 256
 	MaxRequests  int           // being answered at once over TCP; 0: 256
 	MaxPerPeer   int           // of them, from one address; 0: 32
 	WatchEvery   time.Duration // least time between two looks at the unit for one watcher; 0: 250 ms
@@ -51,10 +52,11 @@ type API struct {
 	mux      *http.ServeMux
 	roles    map[string]op.Role // by pattern
 	guard    guard
-	local    door.Crowd[string] // streams of local callers
-	remote   door.Crowd[string] // streams over TCP, by token: they cannot take what local ones need
-	stopping context.Context    // done when streams and measurements have to end
-	stop     context.CancelFunc // ends stopping
+	local    door.Crowd[string]    // streams of local callers
+	remote   door.Crowd[string]    // streams over TCP, by token: they cannot take what local ones need
+	viewers  [2]door.Crowd[string] // live streams likewise, of local callers and over TCP
+	stopping context.Context       // done when streams and measurements have to end
+	stop     context.CancelFunc    // ends stopping
 
 	mu      sync.Mutex
 	open    int           // requests being answered
@@ -83,6 +85,7 @@ type Core interface {
 func New(core Core, cfg Config) *API {
 	setDefault(&cfg.MaxBody, unitconfig.MaxDocument+4<<10)
 	setDefault(&cfg.MaxStreams, 64)
+	setDefault(&cfg.MaxViewers, 256)
 	setDefault(&cfg.MaxRequests, 256)
 	setDefault(&cfg.MaxPerPeer, 32)
 	setDefault(&cfg.WatchEvery, 250*time.Millisecond)
@@ -100,7 +103,9 @@ func New(core Core, cfg Config) *API {
 		core:  core, cfg: cfg, log: cfg.Log, mux: http.NewServeMux(), roles: map[string]op.Role{},
 		local:  door.Crowd[string]{Max: cfg.MaxStreams, Each: cfg.MaxStreams},
 		remote: door.Crowd[string]{Max: cfg.MaxStreams, Each: max(cfg.MaxStreams/4, 1)},
-		idle:   make(chan struct{}),
+		viewers: [2]door.Crowd[string]{{Max: cfg.MaxViewers, Each: cfg.MaxViewers},
+			{Max: cfg.MaxViewers, Each: max(cfg.MaxViewers/4, 1)}},
+		idle: make(chan struct{}),
 	}
 	a.stopping, a.stop = context.WithCancel(context.Background())
 	all := append(core.Operations(), a.own()...)

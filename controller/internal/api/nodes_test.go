@@ -42,6 +42,10 @@ func TestNodesAreSelected(t *testing.T) {
 		{"online=1", "1 2 3"}, {"offline=1", "4"}, {"behind=1", "2 3 4"}, {"behind=1&online=1&type=mainType", "2"},
 		{"state=rejected", "2"}, {"state=installed&state=waiting", "1 4"}, {"state=none", ""}, {"online=0", "1 2 3 4"},
 		{"limit=2", "1 2 then node-2"}, {"limit=2&after=node-2", "3 4"}, {"limit=1&behind=1", "2 then node-2"},
+		{"q=", "1 2 3 4"}, {"q=state:rejected", "2"}, {"q=node-%3F+type:mainType+-class:in-step", "2"},
+		{"q=class:offline,on-the-way&limit=1", "3 then node-3"}, {"q=class:offline&online=1", ""},
+		{"sort=state", "2 4 3 1"}, {"sort=state&limit=2", "2 4"},
+		{"sort=type&q=name:*", "1 2 3 4"}, {"sort=alerts", "1 2 3 4"},
 		{"after=node-25", "3 4"}, {"after=z", ""}, {"limit=4", "1 2 3 4"}, {"watch=0&limit=1", "1 then node-1"},
 	} {
 		w := call(h, "GET", "/v1/nodes?"+c.query, "")

@@ -12,6 +12,7 @@ import (
 
 	"tandem.internal/controller/internal/caller"
 	"tandem.internal/controller/internal/op"
+	"tandem.internal/shared/door"
 	"tandem.internal/shared/wire"
 )
 
@@ -37,9 +38,14 @@ func (a *API) admit(w http.ResponseWriter, r *http.Request) (release func(), err
 
 // place is admit for a request that may have a body.
 func (a *API) place(w http.ResponseWriter, r *http.Request) (release func(), err error) {
-	places, name := &a.local, ""
+	return enter(w, r, &a.local, &a.remote)
+}
+
+// enter takes one of the places for local callers, or for those over TCP.
+func enter(w http.ResponseWriter, r *http.Request, local, remote *door.Crowd[string]) (release func(), err error) {
+	places, name := local, ""
 	if who, _ := caller.From(r.Context()).(requester); who.bearer != nil {
-		places, name = &a.remote, who.bearer.Name
+		places, name = remote, who.bearer.Name
 	}
 	release, ok := places.Enter(name)
 	if !ok {

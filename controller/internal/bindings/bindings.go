@@ -25,6 +25,8 @@ func (b Core) Operations() []api.Operation {
 	c := b.Core
 	return slices.Concat([]api.Operation{
 		api.Bind(op.UnitStatus, c.UnitStatus),
+		api.Ask(op.ShowFleet, c.Fleet),
+		api.Live(c.Live),
 		api.Bind(op.ListNodes, c.ListNodes),
 		api.Bind(op.PickNodes, c.PickNodes),
 		api.WatchNodes(c.Nodes),

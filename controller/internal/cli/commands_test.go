@@ -118,6 +118,11 @@ func TestCommands(t *testing.T) {
 		{"nodes-name", "nodes --name *[24] --state rejected,waiting", nil},
 		{"nodes-page", "nodes --type mainType --limit 1", nil},
 		{"nodes-none", "nodes --offline --after node-4", nil},
+		{"nodes-filter", "nodes state:rejected,waiting type:mainType", nil},
+		{"nodes-filter-wrong", "nodes stat:rejected", nil},
+		{"nodes-sorted", "nodes --sort state --fields node,state", nil},
+		{"nodes-fleet", "fleet", nil},
+		{"nodes-fleet-look", "fleet", answered(apitest.Fixed(op.ShowFleet, lookAt))},
 		{"nodes-fields", "nodes --fields node,state,online,health,documents --limit 2", nil},
 		{"node", "node node-2", nil},
 		{"node-one-of-each", "node node-1", played(func(u *apitest.Rig) {

@@ -13,8 +13,8 @@ import (
 	"tandem.internal/controller/internal/api/apitest"
 	"tandem.internal/controller/internal/caller"
 	"tandem.internal/controller/internal/enrol"
-	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/kinds"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
 	entrywords "tandem.internal/controller/internal/words"
 	"tandem.internal/shared/jointoken"
@@ -258,3 +258,12 @@ func authorities(step string) change {
 	}
 	return answered(apitest.Fixed(op.ShowCAs, v), apitest.Fixed(op.RotateCAs, v), apitest.Fixed(op.RetireCAs, v))
 }
+
+// lookAt is a unit of which much is wrong.
+var lookAt = view.Fleet{Unit: "u1", Epoch: 1, Rev: 4711, Nodes: 1000, Online: 299,
+	Counts: view.FleetCounts{InStep: 297, Unwell: 1, Failed: 1, Offline: 700, Revoked: 1},
+	Types:  map[string]int{"press": 900, "pump": 98, "": 1}, Versions: map[string]int{"2.0.0": 990, "": 9},
+	Look: []view.Sentence{
+		{Text: "700 nodes are offline, 640 of them since 02:08", Level: view.LevelError, Filter: "class:offline"},
+		{Text: "press-7 did not take \x1b[2J 2.0.0", Level: view.LevelWarning},
+	}}

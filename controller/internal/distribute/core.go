@@ -75,6 +75,7 @@ type Core struct {
 	inbox   inbox
 	report  *reporter
 	follow  *follower
+	watched *watched
 	repeats repeats
 
 	heavyParse chan struct{} // semaphore of size 1: parsing a heavy document may take hundreds of MiB
@@ -124,7 +125,7 @@ func New(cfg Config) (*Core, error) {
 	}
 	c.queue.init()
 	c.inbox.init()
-	c.report, c.follow = newReporter(c), newFollower(c)
+	c.report, c.follow, c.watched = newReporter(c), newFollower(c), newWatched(c)
 	c.repeats.init()
 	if cfg.Copy != "" {
 		if err := durable.Clean(cfg.Copy); err != nil {
@@ -175,6 +176,7 @@ func (c *Core) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { c.outbox.run(work) })
 	wg.Go(func() { c.maintain(work) })
+	wg.Go(func() { c.watched.run(work) })
 	if c.cfg.Room != nil && c.cfg.DiskLow > 0 {
 		wg.Go(func() { c.watchRoom(work) })
 	}
@@ -330,6 +332,7 @@ func (c *Core) commit() {
 			}
 		}
 		c.noteRevoked(c.out.Records)
+		c.watched.news.take(c.out.Records)
 		effects := append([]fleet.Effect(nil), c.out.Effects...)
 		wrote := len(c.out.Records) > 0
 		c.out.Reset()

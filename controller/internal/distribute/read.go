@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/journal"
@@ -17,7 +15,6 @@ import (
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
-	"tandem.internal/controller/internal/words"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
 )
@@ -149,11 +146,7 @@ func (c *Core) Entries(ctx context.Context, f view.EntryFilter) ([]view.Entry, e
 		if r.Type == record.Event && len(events) > 0 && !events[""] && !events[r.Kind] {
 			return nil
 		}
-		e := view.Entry{Seq: r.Seq, At: r.At, Type: r.Type.String(), Node: r.Node, Who: r.Who, Kind: r.Kind}
-		if v := jsontext.Value(slices.Clone(r.Data)); v.IsValid() {
-			e.Data = v
-		}
-		words.Tell(&e, c.cfg.Kinds)
+		e := c.entry(&r)
 		all = append(all, e)
 		if size += len(e.Data); len(all) >= f.Limit || size >= view.EntriesSize {
 			return journal.ErrStop

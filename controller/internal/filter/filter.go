@@ -5,8 +5,8 @@
 //
 // Words stand side by side and all have to be true of a node. A word is a key, a colon and a value; a,b is any of
 // several values, and a minus before the word says that it must not be true. In values * is any characters and ? is
-// one; "…" has spaces, commas and wildcards for what they are. A word without a colon is a part of the node's name. Case
-// does not count. The empty text selects every node.
+// one; "…" has spaces, commas and wildcards for what they are. A word without a colon is a part of the node's name.
+// Case does not count. The empty text selects every node.
 //
 //tandem:pure
 package filter
@@ -22,7 +22,7 @@ import (
 
 // Bounds of a filter.
 const (
-	MaxLength = 1024 // bytes of a text
+	MaxLength = 256 // bytes of a text
 	MaxWords  = 32
 	MaxValues = 64 // of one word
 )
@@ -67,8 +67,8 @@ func (w *word) holds(x *Facts) bool {
 	return false
 }
 
-// Parse reads a filter. The error has the code invalid-argument; its Column is the character at which the mistake is, and
-// its message names that and what is possible.
+// Parse reads a filter. The error has the code invalid-argument; its Column is the character at which the mistake is,
+// and its message names that and what is possible.
 func Parse(text string) (Filter, *wire.Error) {
 	if len(text) > MaxLength || !utf8.ValidString(text) {
 		return Filter{}, wire.New(wire.CodeInvalidArgument, "",

@@ -129,11 +129,11 @@ var keys = []key{
 func anything(*value) string { return "" }
 
 func ofText(text func(*Facts) string) func(*Facts, *word, *value) bool {
-	return func(x *Facts, _ *word, v *value) bool { return v.told(text(x)) }
+	return func(x *Facts, _ *word, v *value) bool { return v.known(text(x)) }
 }
 
-// told is fits for what a node may not have told: that is "" only, and not *.
-func (v *value) told(text string) bool {
+// known is fits for what a node may not have told: that is "" only, and not *.
+func (v *value) known(text string) bool {
 	if text == "" {
 		return v.exact && v.text == ""
 	}
@@ -156,9 +156,10 @@ func hyphened(c view.Class) string {
 var (
 	classes = []string{"in-step", "on-the-way", "unwell", "failed", "offline", "revoked"}
 	states  = []string{
-		"offline", "in-step", "behind", "on-the-way", "failed", "revoked", "unwell", "waiting", "unconfigured", "enrolled",
-		"joined", string(wire.StateReceived), string(wire.StateRejected), string(wire.StateApplying),
-		string(wire.StateTrying), string(wire.StateInstalled), string(wire.StateRolledBack), string(wire.StateSuperseded),
+		"offline", "in-step", "behind", "on-the-way", "failed", "revoked", "unwell", "waiting", "unconfigured",
+		"enrolled", "joined", string(wire.StateReceived), string(wire.StateRejected), string(wire.StateApplying),
+		string(wire.StateTrying), string(wire.StateInstalled), string(wire.StateRolledBack),
+		string(wire.StateSuperseded),
 	}
 	healths = []string{
 		string(view.HealthRestart), string(view.HealthTrial), string(view.HealthCheck), string(view.HealthError),
@@ -239,7 +240,7 @@ func ofVersion(text func(*Facts) string) func(*Facts, *word, *value) bool {
 	return func(x *Facts, _ *word, v *value) bool {
 		has := text(x)
 		if v.order == "" {
-			return v.told(has)
+			return v.known(has)
 		}
 		c, err := unitconfig.Compare(strings.ToLower(has), v.version)
 		if err != nil {

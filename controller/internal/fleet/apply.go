@@ -143,6 +143,7 @@ func (f *Fleet) detail(r *wire.Reported) any {
 // apply changes the state as a record says. It is the only place that does.
 func (f *Fleet) apply(r *record.Record, data any) {
 	f.seq = r.Seq
+	f.changes.record(r.Type)
 	switch d := data.(type) {
 	case record.OpenedData:
 		f.epoch = cmp.Or(d.Epoch, f.epoch)

@@ -194,11 +194,8 @@ func (f *Fleet) CA() string { return f.enrolled.CA() }
 func (f *Fleet) Awaited(now time.Time) (all []view.Node) {
 	f.enrolled.Each(func(sub *enrol.Subject) {
 		name, isNode := strings.CutPrefix(sub.Name, nodePrefix)
-		if !isNode || f.nodes[name] != nil || !f.forgotten[name].Time.IsZero() || sub.Standing(now) == "revoked" {
-			return
-		}
-		if id := f.Identity(name, now); id != nil {
-			all = append(all, view.Node{Node: name, Identity: id})
+		if isNode && f.awaited(name, sub, now) {
+			all = append(all, view.Node{Node: name, Identity: f.Identity(name, now)})
 		}
 	})
 	return all

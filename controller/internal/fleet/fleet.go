@@ -86,6 +86,7 @@ type Fleet struct {
 	troubles troubles
 	touched  map[string]bool // nodes of which the rollouts do not know the newest; only while one is going
 	raised   time.Time       // when the epoch was last raised
+	changes  notices         // nodes that have changed
 }
 
 // Node is what is known of one node.

@@ -16,8 +16,9 @@ import (
 // aim is what a rollout was told last that a node should get.
 type aim struct{ id, hash string }
 
-// touch remembers that something has changed that rollouts look at.
+// touch remembers that something of a node has changed that rollouts look at, or lists show.
 func (f *Fleet) touch(node string) {
+	f.changes.add(node)
 	if node != "" && f.rollouts.Going() {
 		f.touched[node] = true
 	}

@@ -25,6 +25,7 @@ func (s *step) tick() {
 			continue
 		}
 		n.retries++
+		s.changes.add(n.Name) // what it owes may count as withheld now
 		n.heardOffline = n.heardOffline && n.retries < maxCalls
 		s.agenda.set(n, s.now.Add(s.pause(n, d.grace)))
 		if d.report {

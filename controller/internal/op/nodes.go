@@ -3,12 +3,15 @@ package op
 import (
 	"path"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"tandem.internal/controller/internal/filter"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/near"
 	"tandem.internal/shared/wire"
 )
 
@@ -43,10 +46,16 @@ type NodesIn struct {
 	Behind  bool     `query:"behind" json:"-"`  // not in step
 	// were heard of, and are not connected for at least so long
 	OfflineFor time.Duration `query:"offlineFor" json:"-"`
+	Q          string        `query:"q" json:"-"` // a filter, such as "state:offline type:press version:<2.1"
+	// in this order: "state", what is worst first, "type", "version", "since" or "alerts"; by name otherwise
+	Sort string `query:"sort" json:"-"`
 	// their names come after this one; where the answer before ended, whatever has come or gone since
 	After string `query:"after" is:"name" json:"-"`
 	Limit int    `query:"limit" min:"1" max:"100000" json:"-"` // at most so many
 }
+
+// Sorts are the orders in which nodes may be listed, besides that of their names.
+var Sorts = []string{"state", "type", "version", "since", "alerts"}
 
 // maxStates is how many states one request may name.
 const maxStates = 32
@@ -61,6 +70,18 @@ func (in *NodesIn) Check() *wire.Error {
 		return invalid("online and offline exclude each other")
 	case len(in.States) > maxStates:
 		return invalid("at most %d states", maxStates)
+	}
+	if _, err := filter.Parse(in.Q); err != nil {
+		return err
+	}
+	if in.Sort != "" {
+		switch {
+		case !slices.Contains(Sorts, in.Sort):
+			return invalid("nodes are sorted by one of %s, not by %.40q%s", strings.Join(Sorts, ", "), in.Sort,
+				near.Suggest(near.All(in.Sort, Sorts), ""))
+		case in.After != "":
+			return invalid("sort and after exclude each other: after is for nodes in the order of names")
+		}
 	}
 	for _, s := range in.States {
 		if s == "" || len(s) > 64 {

@@ -56,8 +56,8 @@ func TestRows(t *testing.T) {
 			n.Online = false
 		}, view.Row{Class: view.ClassOffline, State: "failed", Desired: "1.1.0", Since: at.Add(-time.Hour)}},
 		"alert": {func(n *view.Node, _ *view.Document) { n.Health = &view.Health{State: view.HealthOK, Alerts: 2} },
-			view.Row{Class: view.ClassUnwell, State: "installed", Desired: "1.0.0", Since: at.Add(time.Minute), Alerts: 2,
-				Why: "2 alerts"}},
+			view.Row{Class: view.ClassUnwell, State: "installed", Desired: "1.0.0", Since: at.Add(time.Minute),
+				Alerts: 2, Why: "2 alerts"}},
 		"check": {func(n *view.Node, _ *view.Document) {
 			n.Health = &view.Health{State: view.HealthCheck, Text: "check disk"}
 		}, view.Row{Class: view.ClassUnwell, State: "installed", Desired: "1.0.0", Since: at.Add(time.Minute),
@@ -104,7 +104,8 @@ func TestCounts(t *testing.T) {
 	for i := range rows {
 		c.Remove(&rows[i])
 	}
-	if f = c.Fleet(); f.Nodes != 0 || f.Online != 0 || f.Counts != (view.FleetCounts{}) || len(f.Types)+len(f.Versions) > 0 {
+	if f = c.Fleet(); f.Nodes != 0 || f.Online != 0 || f.Counts != (view.FleetCounts{}) ||
+		len(f.Types)+len(f.Versions) > 0 {
 		t.Errorf("%+v", f)
 	}
 }

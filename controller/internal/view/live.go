@@ -96,7 +96,7 @@ type Live struct {
 	Rows   []Row    `json:"rows,omitempty"`   // as they are now
 	Gone   []string `json:"gone,omitempty"`   // names of nodes that are not known any more
 	Entry  *Entry   `json:"entry,omitempty"`  // what has happened, in words and without its data
-	Missed int      `json:"missed,omitempty"` // entries that are left out, as there were too many; GET /v1/events has them
+	Missed bool     `json:"missed,omitempty"` // entries are left out, as there were too many; GET /v1/events has them
 	At     string   `json:"at,omitempty"`     // EPOCH-REV: what after has to be to go on from here
 	// the batch ends here
 	Complete bool `json:"complete,omitempty"`

@@ -33,7 +33,8 @@ func (s say) record(t record.Type, e view.Entry) (string, bool) {
 	switch t {
 	case record.Opened:
 		return read(e.Data, func(d record.OpenedData) string {
-			return phrase.Remark(strings.TrimSpace(fmt.Sprintf("controller %s, epoch %d", d.Version, d.Epoch)), d.Reason)
+			text := strings.TrimSpace(fmt.Sprintf("controller %s, epoch %d", d.Version, d.Epoch))
+			return phrase.Remark(text, d.Reason)
 		})
 	case record.Accepted, record.Refused:
 		return read(e.Data, func(d record.Verdict) string { return verdict(e.Kind, &d) })

@@ -79,9 +79,9 @@ func of[T any](data jsontext.Value, judge func(T) view.Level) view.Level {
 	return l
 }
 
-// either is view.LevelInfo if all is well, otherwise the level given.
-func either(well bool, otherwise view.Level) view.Level {
-	if well {
+// either is view.LevelInfo if all is good, otherwise the level given.
+func either(good bool, otherwise view.Level) view.Level {
+	if good {
 		return view.LevelInfo
 	}
 	return otherwise
@@ -106,7 +106,8 @@ func eventLevel(e *view.Entry) view.Level {
 		case *event.WatchdogDetail:
 			return either(d.Verdict == "back" || d.Verdict == "gone", view.LevelError)
 		case *event.PolicyDetail:
-			return either(ev.Error == nil && policyLevels[d.State] == "", cmp.Or(policyLevels[d.State], view.LevelError))
+			bad := policyLevels[d.State]
+			return either(ev.Error == nil && bad == "", cmp.Or(bad, view.LevelError))
 		}
 		if known := eventLevels[e.Kind]; known != "" {
 			return known

@@ -20,7 +20,8 @@ func toldKind(t, of string, data []byte) view.Entry {
 
 // TestLevels: what went as it should is for information, what failed is an error.
 func TestLevels(t *testing.T) {
-	report := `{"v":1,"node":"n1","boot":"b","kind":"config","seq":1,"last":{"epoch":1,"rev":1,"version":"1.0.0","state":`
+	report := `{"v":1,"node":"n1","boot":"b","kind":"config","seq":1,"last":{"epoch":1,"rev":1,"version":"1.0.0",` +
+		`"state":`
 	event := func(more string) string { return `{"v":1,"node":"n1","boot":"b","seq":1` + more + `}` }
 	for _, c := range []struct {
 		typ, kind, data string

@@ -14,7 +14,7 @@ func Commands(a *command.App) []*cobra.Command {
 	one := show(a)
 	one.AddCommand(access.NodeCommands(a)...)
 	one.AddCommand(reboot(a), try(a), approve(a), forget(a))
-	return []*cobra.Command{list(a), one, health(a), alerts(a), unit(a), clock(a)}
+	return []*cobra.Command{list(a), fleet(a), one, health(a), alerts(a), unit(a), clock(a)}
 }
 
 // SlotCommands are the commands about slots of workloads.

@@ -15,6 +15,7 @@ import (
 
 	"tandem.internal/controller/internal/cli/command"
 	"tandem.internal/controller/internal/client"
+	"tandem.internal/controller/internal/filter"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/term"
 	"tandem.internal/controller/internal/view"
@@ -25,14 +26,20 @@ func list(a *command.App) *cobra.Command {
 	var sel selection
 	var watch, all bool
 	cmd := &cobra.Command{
-		Use: "nodes", Short: "List the nodes: what each runs, what it should run, and why not",
+		Use: "nodes [FILTER...]", Short: "List the nodes: what each runs, what it should run, and why not",
 		Long: "List the nodes: what each runs, what it should run, and why not.\n\n" +
 			fmt.Sprintf("Of more than %d nodes a terminal gets those that are not in order, unless there is ", brief) +
-			"--all or\na filter. A pipe gets every node.",
+			"--all or\na filter. A pipe gets every node.\n\n" + filterHelp,
 		Example: "  tandem nodes\n  tandem nodes --watch\n  tandem nodes --behind --name 'press-*'\n" +
-			"  tandem nodes --state rejected --fields node,type", Args: command.Args(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+			"  tandem nodes --state rejected --fields node,type\n" +
+			"  tandem nodes state:offline type:press 'version:<2.1'\n  tandem nodes --sort state -- -class:in-step",
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			in.NodesIn = sel.selected()
+			in.Q = strings.Join(args, " ")
+			if _, err := filter.Parse(in.Q); err != nil {
+				return &command.Failure{Exit: command.ExitUsage, Err: err}
+			}
 			switch {
 			case watch && !(in.All() && in.Fields == ""):
 				return command.Usage("--watch follows every node; it does not go with flags that select some of them")
@@ -48,7 +55,7 @@ func list(a *command.App) *cobra.Command {
 					a.Print("no such node\n")
 					return
 				}
-				printNodes(a, v.Nodes, all || !in.All())
+				printNodes(a, v.Nodes, all || !in.All(), in.Sort != "")
 				printNext(a, v.Next)
 			})
 		},
@@ -59,9 +66,17 @@ func list(a *command.App) *cobra.Command {
 	sel.flags(f)
 	f.StringVar(&sel.in.After, "after", "", "only those whose names come after this `NODE`")
 	f.IntVar(&sel.in.Limit, "limit", 0, "show at most `N`")
+	f.StringVar(&sel.in.Sort, "sort", "", "in the order of `KEY`: "+strings.Join(op.Sorts, ", ")+"; otherwise of names")
 	f.StringVar(&in.Fields, "fields", "", "show only these `FIELDS` of --json, and state, with commas between them")
 	return cmd
 }
+
+// filterHelp is the language of filters in brief.
+const filterHelp = `A FILTER has words that all have to be true: state:offline, class:in-step,
+type:press, version:<2.1, desired:, agent:, name:press-*, online:yes,
+offline-for:2h, health:check, alert:cpu, label.KEY:VALUE. a,b is any of them, a
+minus before a word is not (after --), and a word without a colon is a part of
+the name.`
 
 // selection are the flags that select nodes.
 type selection struct {
@@ -148,7 +163,7 @@ func watchNodes(ctx context.Context, a *command.App, c *client.Client, all bool)
 			if a.OutTerminal {
 				a.Clear()
 			}
-			printNodes(a, slices.Collect(maps.Values(known)), all)
+			printNodes(a, slices.Collect(maps.Values(known)), all, false)
 		}
 		first = first && !ch.Complete
 		return a.Flush()
@@ -257,13 +272,16 @@ func inBrief(nodes []view.Node) (shown []view.Node, rest string) {
 	return shown, "not shown: " + rest + "; --all shows every node\n"
 }
 
-// printNodes lists nodes by name. Of many a terminal gets those that are not in order, unless it is to have all.
-func printNodes(a *command.App, nodes []view.Node, all bool) {
+// printNodes lists nodes by name, or as they come if they are sorted. Of many a terminal gets those that are not in
+// order, unless it is to have all.
+func printNodes(a *command.App, nodes []view.Node, all, sorted bool) {
 	if len(nodes) == 0 {
 		a.Print("no node has connected yet\n")
 		return
 	}
-	nodes = slices.SortedFunc(slices.Values(nodes), func(x, y view.Node) int { return cmp.Compare(x.Node, y.Node) })
+	if !sorted {
+		nodes = slices.SortedFunc(slices.Values(nodes), func(x, y view.Node) int { return cmp.Compare(x.Node, y.Node) })
+	}
 	shown, rest := nodes, ""
 	if a.OutTerminal && !all && len(nodes) > brief {
 		shown, rest = inBrief(nodes)

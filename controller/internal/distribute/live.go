@@ -1,0 +1,209 @@
+package distribute
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/liveview"
+	"tandem.internal/controller/internal/op"
+	"tandem.internal/controller/internal/roster"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
+)
+
+const (
+	livePage  = 250         // nodes that are looked at in one turn of the loop
+	liveIdle  = time.Minute // without a viewer the table is given up
+	liveWhole = time.Minute // all nodes are looked at again: tokens end without a record
+)
+
+// watched has the table of all nodes kept up to date while somebody looks. Its goroutine is run.
+type watched struct {
+	c    *Core
+	turn chan struct{} // holds one token: who has it brings the table up to date
+	wake chan struct{} // somebody looks
+	news news
+
+	mu      sync.Mutex
+	table   *liveview.Table // nil: nobody looks
+	viewers int
+	used    time.Time // when somebody looked last
+
+	// Of whoever has the turn.
+	known *liveview.Table // that all nodes were put into
+	whole time.Time       // when all nodes were looked at
+}
+
+func newWatched(c *Core) *watched {
+	return &watched{c: c, turn: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
+}
+
+// run keeps the table up to date while somebody looks, until ctx ends.
+func (w *watched) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.wake:
+		}
+		for t := w.kept(); t != nil; t = w.kept() {
+			changed := w.c.Changed()
+			if err := w.fresh(ctx, t); err != nil {
+				w.c.cfg.Log.Debug("the table of nodes is not up to date", zap.Error(err))
+			}
+			if !pausing(ctx, w.c.cfg.LiveEvery, nil) || !pausing(ctx, liveIdle, changed) {
+				return
+			}
+		}
+	}
+}
+
+// pausing waits for a while, or until changed is closed. False: ctx has ended.
+func pausing(ctx context.Context, d time.Duration, changed <-chan struct{}) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-changed:
+	case <-timer.C:
+	}
+	return true
+}
+
+// kept returns the table if somebody looks, or has a short while ago. Otherwise it is given up.
+func (w *watched) kept() *liveview.Table {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.viewers == 0 && w.c.cfg.Now().Sub(w.used) >= liveIdle && w.table != nil {
+		w.table = nil
+		w.news.stop()
+	}
+	return w.table
+}
+
+// use returns the table for somebody who looks now.
+func (w *watched) use() *liveview.Table {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.used = w.c.cfg.Now()
+	if w.table == nil {
+		w.table = liveview.New()
+		w.news.start()
+	}
+	select {
+	case w.wake <- struct{}{}:
+	default: // it is awake
+	}
+	return w.table
+}
+
+// fresh brings a table up to date.
+func (w *watched) fresh(ctx context.Context, t *liveview.Table) error {
+	select {
+	case w.turn <- struct{}{}:
+	case <-ctx.Done():
+		return wire.New(wire.CodeTimeout, "", "the nodes could not be looked at in time: "+ctx.Err().Error())
+	}
+	defer func() { <-w.turn }()
+	u := liveview.Update{Unit: w.c.cfg.Unit}
+	names, whole, err := w.noticed(ctx, t, &u)
+	if err != nil {
+		return err
+	}
+	w.known = nil // until what was noticed is in the table
+	for len(names) > 0 {
+		page := names[:min(livePage, len(names))]
+		if err := w.look(ctx, page, &u); err != nil {
+			return err
+		}
+		names = names[len(page):]
+	}
+	w.news.words(&u, w.c)
+	if err := t.Update(u); err != nil {
+		return err
+	}
+	w.known = t
+	if whole {
+		w.whole = w.c.cfg.Now()
+	}
+	return nil
+}
+
+// noticed returns the names of nodes that may not be as the table has them; whole: all are among them.
+func (w *watched) noticed(
+	ctx context.Context, t *liveview.Table, u *liveview.Update,
+) (names []string, whole bool, err error) {
+	now := w.c.cfg.Now()
+	whole = w.known != t || now.Sub(w.whole) >= liveWhole
+	err = w.c.see(ctx, func(f *fleet.Fleet) {
+		u.Epoch, u.Rev = w.c.journal.Load().Epoch(), f.Seq()
+		some, any := f.Changed()
+		if names, whole = some, whole || any; whole {
+			names = f.Names(now)
+		}
+	})
+	if whole {
+		names = append(names, t.Without(names)...)
+	}
+	return names, whole, err
+}
+
+// look adds the rows of some nodes to an update, or that they are gone.
+func (w *watched) look(ctx context.Context, names []string, u *liveview.Update) error {
+	now, nodes := w.c.cfg.Now(), make([]view.Node, 0, len(names))
+	err := w.c.see(ctx, func(f *fleet.Fleet) {
+		for _, name := range names {
+			if n, _, known := f.Glance(name, now); known {
+				nodes = append(nodes, n)
+			} else {
+				u.Gone = append(u.Gone, name)
+			}
+		}
+	})
+	source := w.c.unitSource()
+	for i := range nodes {
+		u.Rows = append(u.Rows, roster.Row(&nodes[i], source))
+	}
+	return err
+}
+
+// Fleet returns all nodes at a glance.
+func (c *Core) Fleet(ctx context.Context) (view.Fleet, error) {
+	t := c.watched.use()
+	if err := c.watched.fresh(ctx, t); err != nil {
+		return view.Fleet{}, err
+	}
+	return t.Fleet(), nil
+}
+
+// Live returns somebody who watches all nodes, and what ends that.
+func (c *Core) Live(ctx context.Context, in op.LiveIn) (v *liveview.Viewer, end func(), err error) {
+	w := c.watched
+	t := w.use()
+	w.count(&in, 1)
+	end = func() { w.count(&in, -1) }
+	if err := w.fresh(ctx, t); err != nil {
+		end()
+		return nil, nil, err
+	}
+	var after *liveview.Cursor
+	if epoch, rev, ok := in.Cursor(); ok {
+		after = &liveview.Cursor{Epoch: epoch, Rev: rev}
+	}
+	return t.View(after, in.Events), end, nil
+}
+
+func (w *watched) count(in *op.LiveIn, by int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.viewers += by
+	w.used = w.c.cfg.Now()
+	if in.Events {
+		w.news.all.Add(int64(by))
+	}
+}
