@@ -103,6 +103,24 @@ func TestBesideARollout(t *testing.T) {
 	}
 }
 
+// A node that goes down while it applies a document has not failed at it: not even a canary, and no failure is allowed.
+func TestRolloutGoesOnAfterInterruptions(t *testing.T) {
+	u := newRolloutUnit(t, 10)
+	begun(u)
+	for _, n := range u.nodes {
+		n.does = downs
+	}
+	id := u.apply("2.0.0", `{"waves": [{"count": 1, "canary": true}, {"percent": 100}], "deadline": "PT2H"}`)
+	u.reach(id, rollout.Done)
+	u.wantInstalled("2.0.0")
+	for _, n := range u.nodes {
+		if n.does != obeys {
+			t.Errorf("%s was not interrupted", n.name)
+		}
+	}
+	u.w.check()
+}
+
 // What the copy's damage holds back is issued once that is over.
 func TestRolloutGoesOnAfterTheCopyIsRestored(t *testing.T) {
 	u := newRolloutUnit(t, 10)

@@ -24,6 +24,7 @@ const (
 	dies           // it goes offline
 	alerts         // it installs it, and raises an alert
 	breaks         // it fails, and raises an alert
+	downs          // its machine goes down meanwhile, once, and it begins anew
 )
 
 // rolloutNode is a node in virtual time, which speaks as the agent does.
@@ -196,7 +197,10 @@ func (u *rolloutUnit) finish(n *rolloutNode, k wire.Kind, d *rolloutDoc) {
 	}
 	d.last = &wire.Attempt{Epoch: ref.Epoch, Rev: ref.Rev, Version: ref.Version, Hash: ref.Hash, Attempt: 1, At: u.now,
 		State: wire.StateInstalled}
-	if does == fails || does == breaks {
+	if does == downs {
+		n.does, d.at = obeys, u.now.Add(time.Minute)
+		d.last.State, d.last.Error = wire.StateRolledBack, wire.New(wire.CodeInterrupted, "", "the agent stopped")
+	} else if does == fails || does == breaks {
 		d.last.State, d.last.Error = wire.StateRolledBack, wire.New(wire.CodeApplyFailed, "", "exit status 1")
 	} else {
 		d.running = &ref

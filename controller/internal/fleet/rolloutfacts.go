@@ -186,6 +186,8 @@ func (k *KindState) wrong() *wire.Error {
 		return nil
 	case k.Last.Error == nil:
 		return wire.New(wire.CodeApplyFailed, "", "it is "+string(k.Last.State)+", and gave no reason")
+	case k.Last.Error.Code == wire.CodeInterrupted:
+		return nil // it tries again by itself: that is no verdict on the document (ADR 006), and deadlines count
 	}
 	return k.Last.Error
 }
