@@ -139,8 +139,8 @@ func someTokens(ctx context.Context, state string) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{"ann", "bob", "link"} {
-		if _, _, err := s.Create(ctx, name, tokens.Admin, time.Hour, name == "link", "tester",
+	for name, link := range map[string]*tokens.Link{"ann": nil, "bob": nil, "link": {Within: time.Minute}} {
+		if _, _, err := s.Create(ctx, name, tokens.Admin, time.Hour, link, "tester",
 			func(tokens.Token) error { return nil }); err != nil {
 			return err
 		}

@@ -18,7 +18,7 @@ func (c *Core) Tally(ctx context.Context) (*view.Tally, error) {
 	t, now := view.NewTally(), c.cfg.Now()
 	var names []string
 	err := c.see(ctx, func(f *fleet.Fleet) {
-		names = f.Names()
+		names = f.Heard()
 		f.TallyUnit(now, t)
 	})
 	for some := range slices.Chunk(names, tallyAtOnce) {

@@ -14,8 +14,8 @@ type Arrival struct {
 	After time.Duration // since it was issued
 }
 
-// Names returns the names of all nodes, in no order.
-func (f *Fleet) Names() []string {
+// Heard returns the names of the nodes that were ever heard of, in no order.
+func (f *Fleet) Heard() []string {
 	all := make([]string, 0, len(f.nodes))
 	for name := range f.nodes {
 		all = append(all, name)

@@ -78,7 +78,7 @@ func (s say) record(t record.Type, e view.Entry) (string, bool) {
 		return artefact(t, e)
 	case record.Backup:
 		return read(e.Data, func(d record.BackupData) string {
-			return fmt.Sprintf("of all up to record %d, %s, for %s", d.Seq, command.Size(d.Bytes), d.For)
+			return fmt.Sprintf("of all up to record %d, %s, for %s", d.Seq, Size(d.Bytes), d.For)
 		})
 	case record.Trimmed:
 		return read(e.Data, func(d record.TrimmedData) string {
