@@ -50,7 +50,6 @@ func TestMeant(t *testing.T) {
 		{"workload show --version 8.8.8", "tandem workload history lists them", exitRefused},
 		// What belongs elsewhere.
 		{"events node-1", "a node is given as --node ID", exitUsage},
-		{"nodes node-1", "for one node: tandem node ID", exitUsage},
 		{"config wait 2m", "a time to wait is written --within=2m", exitUsage},
 		{"config apply x.json 2m", "a time to wait is written --wait=2m", exitUsage},
 		{"config show 2.0.0", "a version is given as --version 2.0.0", exitUsage},

@@ -50,12 +50,12 @@ type node struct {
 	row  view.Row
 	text []byte // of the row; of one that is gone, its name; JSON
 	gone bool
-	at   uint64 // number of its change
+	at   uint64 // number of its change; 0: it was forgotten
 }
 
 type change struct {
 	at, rev uint64
-	name    string
+	of      *node
 }
 
 // Update is what has become of some nodes.
@@ -177,7 +177,7 @@ func (t *Table) set(r *view.Row, text []byte) {
 	}
 	n.row, n.text = *r, text
 	t.counts.Add(r)
-	t.note(n, r.Node)
+	t.note(n)
 }
 
 func (t *Table) drop(name string) error {
@@ -192,14 +192,14 @@ func (t *Table) drop(name string) error {
 	t.counts.Remove(&n.row)
 	t.gone++
 	n.row, n.text, n.gone = view.Row{}, text, true
-	t.note(n, name)
+	t.note(n)
 	return nil
 }
 
-func (t *Table) note(n *node, name string) {
+func (t *Table) note(n *node) {
 	t.last++
 	n.at = t.last
-	t.log = append(t.log, change{t.last, t.with(), name})
+	t.log = append(t.log, change{t.last, t.with(), n})
 }
 
 // with is the record that somebody has to be told of to have what changes now.
@@ -233,18 +233,16 @@ func (t *Table) tidy() {
 	if t.gone > max(leastGone, len(t.nodes)-t.gone) {
 		for name, n := range t.nodes {
 			if n.gone {
+				n.at = 0
 				delete(t.nodes, name)
 			}
 		}
 		t.gone, t.base, t.forgotten = 0, t.with(), t.last // who does not know of them begins anew
 	}
 	if len(t.log) > 2*len(t.nodes)+leastSlack {
-		t.log = slices.DeleteFunc(t.log, func(c change) bool { return !t.counted(&c) })
+		t.log = slices.DeleteFunc(t.log, func(c change) bool { return !c.counted() })
 	}
 }
 
 // counted reports whether a change is the newest one of its node.
-func (t *Table) counted(c *change) bool {
-	n := t.nodes[c.name]
-	return n != nil && n.at == c.at
-}
+func (c *change) counted() bool { return c.of.at == c.at }

@@ -107,10 +107,10 @@ func (v *Viewer) rows(b []byte, begin int) (_ []byte, more bool) {
 	n, isGone := 0, false
 	for ; i < len(t.log); i++ {
 		c := &t.log[i]
-		if !t.counted(c) {
+		if !c.counted() {
 			continue
 		}
-		node := t.nodes[c.name]
+		node := c.of
 		if n > 0 && (n == rowsInLine || node.gone != isGone) {
 			b, n = append(b, "]}\n"...), 0
 		}

@@ -101,8 +101,6 @@ func elsewhere(c *cobra.Command, arg string) string {
 		return "; a version is given as --version " + arg
 	case c.Flags().Lookup("node") != nil:
 		return "; a node is given as --node ID"
-	case c.Name() == "nodes":
-		return "; for one node: tandem node ID"
 	}
 	return ""
 }
