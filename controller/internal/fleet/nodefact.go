@@ -13,19 +13,29 @@ func (f *Fleet) Fact(v *view.Node) why.NodeFact {
 	if n == nil {
 		return why.FactOf(v, nil, nil, nil)
 	}
-	var report *wire.Health
 	var troubles []rollout.Trouble
 	for _, o := range f.outputs {
 		d := f.as(n, o.Name).Detail
 		if d == nil {
 			continue
 		}
-		if h, ok := d.(*wire.Health); ok {
-			report = h
-		}
 		if o.Troubles != nil {
 			troubles = append(troubles, o.Troubles(d)...)
 		}
 	}
-	return why.FactOf(v, report, troubles, n.Alerts)
+	return why.FactOf(v, f.HealthOf(v.Node), troubles, n.Alerts)
+}
+
+// HealthOf is what a node told last of its health; nil: nothing.
+func (f *Fleet) HealthOf(node string) *wire.Health {
+	n := f.nodes[node]
+	if n == nil {
+		return nil
+	}
+	for _, o := range f.outputs {
+		if h, ok := f.as(n, o.Name).Detail.(*wire.Health); ok {
+			return h
+		}
+	}
+	return nil
 }

@@ -150,8 +150,8 @@ func (g *group) earliest(at time.Time) {
 	}
 }
 
-// said are the sentences about what was counted.
-func (c *census) said() (all []weighed) {
+// sentences are those about what was counted.
+func (c *census) sentences() (all []weighed) {
 	for why, g := range c.each {
 		s := weighed{weight: g.nodes}
 		s.Level, s.Text, s.Filter = c.say(why, g)
@@ -197,8 +197,8 @@ func (c *census) say(why cause, g *group) (level, text, filter string) {
 		return view.LevelError, g.subject("is", "are") + " offline" + c.wave(), "state:offline"
 	case refuses:
 		kindOf, code, _ := strings.Cut(why.of, " ")
-		return view.LevelError, fmt.Sprintf("%s the newest document of %s: %s", g.subject("did not take", "did not take"),
-			kindOf, meaning(code)), "state:failed"
+		text = g.subject("did not take", "did not take") + " the newest document of " + kindOf + ": " + meaning(code)
+		return view.LevelError, text, "state:failed"
 	case inError:
 		return view.LevelError, g.subject("is", "are") + " in error: " + meaning(why.of), "state:unwell"
 	case unhealthy:
@@ -226,7 +226,8 @@ func (c *census) say(why cause, g *group) (level, text, filter string) {
 // certificates says when certificates end that nobody has renewed.
 func (c *census) certificates(g *group) (level, text, filter string) {
 	if left := g.first.Sub(c.now); left > 0 {
-		return view.LevelWarning, fmt.Sprintf("the certificate of %s ends soon, the first in %s", g.object(), span(left)), ""
+		text = fmt.Sprintf("the certificate of %s ends soon, the first in %s", g.object(), span(left))
+		return view.LevelWarning, text, ""
 	}
 	return view.LevelError, fmt.Sprintf("the certificate of %s has ended or ends soon, the first at %s", g.object(),
 		since(c.now, g.first)), ""

@@ -38,7 +38,7 @@ func Look(in FleetFacts) []view.Sentence {
 	for n := range in.Nodes {
 		c.count(n)
 	}
-	all := append(in.unit(), c.said()...)
+	all := append(in.unit(), c.sentences()...)
 	slices.SortStableFunc(all, func(a, b weighed) int {
 		return cmp.Or(cmp.Compare(urgency(a.Level), urgency(b.Level)), cmp.Compare(b.weight, a.weight))
 	})
@@ -85,8 +85,8 @@ func (in *FleetFacts) unit() (all []weighed) {
 		say(view.LevelError, "%s", text)
 	}
 	for _, t := range in.Trials {
-		say(view.LevelWarning, "the %s %s is on trial, for %s more; then it is taken back, unless it is confirmed", t.Noun,
-			t.Version, span(t.Deadline.Sub(in.Now)))
+		say(view.LevelWarning, "the %s %s is on trial, for %s more; then it is taken back, unless it is confirmed",
+			t.Noun, t.Version, span(t.Deadline.Sub(in.Now)))
 	}
 	for i := range in.Rollouts {
 		if s, halted := haltedRollout(in.Now, &in.Rollouts[i]); halted {

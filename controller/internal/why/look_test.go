@@ -78,10 +78,10 @@ func TestLook(t *testing.T) {
 			case i < 22:
 				f.Refused = []RefusedDoc{{wire.KindConfig, wire.CodeApplyFailed}}
 			}
-		}, "error | 20 nodes did not take the newest document of config: not-supported (the receiver does not know how " +
-			"to do this), all of type press | state:failed type:press\n" +
-			"error | 2 nodes did not take the newest document of config: apply-failed (the node's apply command failed), " +
-			"all of type press | name:n00020,n00021"},
+		}, "error | 20 nodes did not take the newest document of config: not-supported (the receiver does not " +
+			"know how to do this), all of type press | state:failed type:press\n" +
+			"error | 2 nodes did not take the newest document of config: apply-failed (the node's apply command " +
+			"failed), all of type press | name:n00020,n00021"},
 		{"alerts, checks and workloads", 30, func(i int, f *NodeFact) {
 			if i%2 == 0 {
 				f.Alerts, f.Type = []string{"cpu", "partition:data"}[:1+i%4/2], []string{"press", "oven"}[i/15]
@@ -95,8 +95,8 @@ func TestLook(t *testing.T) {
 			`warning | an alert on partition:data is raised on 7 nodes | alert:"partition:data"`},
 		{"trials", 30, func(i int, f *NodeFact) {
 			f.Trial, f.TrialUntil, f.Approval = "1.5.0", night.Add(time.Duration(12+i)*time.Minute), i < 3
-		}, "warning | version 1.5.0 is on trial on 30 nodes, rolled back in 12m unless it may stay; approval is needed " +
-			"on 3 nodes, all of type press | health:trial type:press"},
+		}, "warning | version 1.5.0 is on trial on 30 nodes, rolled back in 12m unless it may stay; approval is " +
+			"needed on 3 nodes, all of type press | health:trial type:press"},
 		{"certificates, clocks and those who never came", 30, func(i int, f *NodeFact) {
 			switch {
 			case i < 2:
@@ -109,7 +109,8 @@ func TestLook(t *testing.T) {
 				f.State, f.Online = "revoked", false
 			}
 		}, "error | the clock is wrong on n00002, of type press | name:n00002\n" +
-			"warning | the certificate of 2 nodes ends soon, the first in 3d, all of type press | name:n00000,n00001\n" +
+			"warning | the certificate of 2 nodes ends soon, the first in 3d, all of type press | " +
+			"name:n00000,n00001\n" +
 			"info | n00003 has never connected, of type press | name:n00003"},
 	} {
 		if got := looked(facts(sick(c.nodes, c.change))); got != c.want {
