@@ -297,7 +297,6 @@ func picture(t *testing.T, ctx context.Context, name string) {
 	}
 }
 
-
 func exception(d *runtime.ExceptionDetails) string {
 	if d.Exception == nil {
 		return ""

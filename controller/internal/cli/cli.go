@@ -62,7 +62,7 @@ func root(a *command.App) *cobra.Command {
 		slices.Concat(document.Commands(a, a.Kinds.Documents()), node.Commands(a), history.Commands(a),
 			artefact.Commands(a), access.Commands(a), backup.Commands(a),
 			[]*cobra.Command{rollout.Commands(a), policies(a), policy.Property(a), policy.Agent(a), item.Items(a),
-				item.Subjects(a), item.Desired(a), enrol.Commands(a), notify.Commands(a), version(a)})...)
+				item.Subjects(a), item.Desired(a), whys(a), enrol.Commands(a), notify.Commands(a), version(a)})...)
 	root.Long = `tandem is the operator's side of a Tandem controller.
 
 It talks to the controller on a unix socket, whose file mode says who may, or over
@@ -91,6 +91,12 @@ func policies(a *command.App) *cobra.Command {
 	return command.Group("policy", "Say how the agents of nodes that are chosen by what they are keep themselves",
 		"  tandem policy check line-4.json\n  tandem policy apply line-4.json\n  tandem policy status line-4",
 		policy.Commands(a)...)
+}
+
+func whys(a *command.App) *cobra.Command {
+	return command.Group("why", "Say how something is and why: what is wrong first, and what would change it",
+		"  tandem why node node-1\n  tandem why rollout\n  tandem why slot web@node-1",
+		append(node.Why(a), rollout.Why(a), policy.Why(a), item.Why(a))...)
 }
 
 // versionJSON is what version prints with --json.

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 var goldenFiles = []string{
 	"artefact", "backup", "ca", "config", "desired", "enrol", "events", "health", "identity", "item", "journal", "key",
 	"node",
-	"nodes", "notify", "policy", "rollout", "token", "unit", "wait", "workload",
+	"nodes", "notify", "policy", "rollout", "token", "unit", "wait", "why", "workload",
 }
 
 func goldenFile(name string) string {

@@ -73,6 +73,10 @@ func showing(r *apitest.Rig, set *rollout.Set, now time.Time) api.Core {
 		api.Bind(op.ShowRollout, func(_ context.Context, in op.RolloutNodesIn) (view.RolloutDetail, error) {
 			return detail(in)
 		}),
+		api.Bind(op.WhyRollout, func(_ context.Context, in op.RolloutIn) (view.Why, error) {
+			v, err := detail(op.RolloutNodesIn{RolloutIn: in})
+			return why.RolloutWhy(now, &v), err
+		}),
 		api.Follow(op.WatchRollout, func(_ context.Context, in op.RolloutWatchIn) (view.RolloutDetail, error) {
 			return detail(in.RolloutNodesIn)
 		}))

@@ -78,6 +78,8 @@ func TestRollouts(t *testing.T) {
 		b.io.OutTerminal = suffix == "-terminal"
 		for _, c := range []struct{ name, args string }{
 			{"list", "rollout list"},
+			{"why", "why rollout"},
+			{"why-done", "why rollout r1"},
 			{"show", "rollout show r2"},
 			{"show-none-named", "rollout show --limit 2"},
 			{"show-failed", "rollout show --status failed"},

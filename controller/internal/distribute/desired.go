@@ -101,14 +101,14 @@ func (c *Core) PlanDesired(ctx context.Context, in op.DecideIn) (desired.Plan, e
 }
 
 // WhyDesired says what decided about an item on a node.
-func (c *Core) WhyDesired(ctx context.Context, in op.WhyDesiredIn) (desired.Explanation, error) {
+func (c *Core) WhyDesired(ctx context.Context, in op.WhyDesiredIn) (op.ItemWhy, error) {
 	d, err := c.decide(ctx, in.DecideIn)
 	if err != nil {
-		return desired.Explanation{}, err
+		return op.ItemWhy{}, err
 	}
 	nodes, known := d.Known()
 	if !slices.Contains(nodes, in.Node) {
-		return desired.Explanation{}, wire.New(wire.CodeNotFound, "", fmt.Sprintf(
+		return op.ItemWhy{}, wire.New(wire.CodeNotFound, "", fmt.Sprintf(
 			"no node %.100q has told what it is%s", in.Node, near.Hint(in.Node, nodes)))
 	}
 	found := why.Items(d.Plan, in.Node, in.Item, in.Type)
@@ -119,12 +119,12 @@ func (c *Core) WhyDesired(ctx context.Context, in op.WhyDesiredIn) (desired.Expl
 			none = "the desired status names no item"
 		}
 		meant := items.Ref{Type: in.Type, Codename: in.Item}
-		return desired.Explanation{}, wire.New(wire.CodeNotFound, "", none+" "+why.Named(meant)+
+		return op.ItemWhy{}, wire.New(wire.CodeNotFound, "", none+" "+why.Named(meant)+
 			items.Near(meant, known))
 	case 1:
-		return found[0], nil
+		return op.ItemWhy{Explanation: found[0], Why: why.ItemWhy(&found[0])}, nil
 	}
-	return desired.Explanation{}, wire.New(wire.CodeInvalidArgument, "", fmt.Sprintf(
+	return op.ItemWhy{}, wire.New(wire.CodeInvalidArgument, "", fmt.Sprintf(
 		"items of several types have the codename %.80q: the parameter type says which is meant", in.Item))
 }
 

@@ -12,6 +12,7 @@ import (
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/roster"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/controller/internal/why"
 	"tandem.internal/shared/wire"
 )
 
@@ -34,8 +35,9 @@ type watched struct {
 	used    time.Time // when somebody looked last
 
 	// Of whoever has the turn.
-	known *liveview.Table // that all nodes were put into
-	whole time.Time       // when all nodes were looked at
+	known *liveview.Table         // that all nodes were put into
+	whole time.Time               // when all nodes were looked at
+	facts map[string]why.NodeFact // of the nodes, as far as what should be looked at depends on them
 }
 
 func newWatched(c *Core) *watched {
@@ -59,6 +61,7 @@ func (w *watched) run(ctx context.Context) {
 				return
 			}
 		}
+		w.forget()
 	}
 }
 
@@ -84,6 +87,16 @@ func (w *watched) kept() *liveview.Table {
 		w.news.stop()
 	}
 	return w.table
+}
+
+// forget gives up what is known of nodes for a table that is given up, unless somebody is at it.
+func (w *watched) forget() {
+	select {
+	case w.turn <- struct{}{}:
+		w.known, w.facts = nil, nil
+		<-w.turn
+	default: // whoever has the turn looks again
+	}
 }
 
 // use returns the table for somebody who looks now.
@@ -116,12 +129,18 @@ func (w *watched) fresh(ctx context.Context, t *liveview.Table) error {
 		return err
 	}
 	w.known = nil // until what was noticed is in the table
+	if whole {
+		w.facts = make(map[string]why.NodeFact, len(names))
+	}
 	for len(names) > 0 {
 		page := names[:min(livePage, len(names))]
 		if err := w.look(ctx, page, &u); err != nil {
 			return err
 		}
 		names = names[len(page):]
+	}
+	if err := w.lookAt(ctx, &u); err != nil {
+		return err
 	}
 	w.news.words(&u, w.c)
 	if err := t.Update(u); err != nil {
@@ -160,14 +179,36 @@ func (w *watched) look(ctx context.Context, names []string, u *liveview.Update) 
 		for _, name := range names {
 			if n, _, known := f.Glance(name, now); known {
 				nodes = append(nodes, n)
+				w.facts[name] = f.Fact(&n)
 			} else {
 				u.Gone = append(u.Gone, name)
+				delete(w.facts, name)
 			}
 		}
 	})
 	source := w.c.unitSource()
 	for i := range nodes {
 		u.Rows = append(u.Rows, roster.Row(&nodes[i], source))
+	}
+	return err
+}
+
+// lookAt says in an update what should be looked at.
+func (w *watched) lookAt(ctx context.Context, u *liveview.Update) error {
+	in := why.FleetFacts{Now: w.c.cfg.Now(), Clock: w.c.jumpView(), Broker: w.c.roadNow(),
+		Nodes: func(yield func(*why.NodeFact) bool) {
+			for _, n := range w.facts {
+				if !yield(&n) {
+					return
+				}
+			}
+		}}
+	err := w.c.see(ctx, func(f *fleet.Fleet) {
+		in.Trials = f.Trials()
+		in.Rollouts = why.Rollouts(f.Rollouts(), in.Now, versions(f)).Rollouts
+	})
+	if err == nil {
+		u.Look = why.Look(in)
 	}
 	return err
 }

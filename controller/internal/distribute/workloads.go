@@ -69,6 +69,9 @@ func (c *Core) WhySlot(ctx context.Context, in op.SlotIn) (view.SlotWhy, error) 
 	return why.Slot(facts), nil
 }
 
+// ofSlots is the document of a node that its slots come from.
+func ofSlots(n *view.Node) view.Document { return n.Documents[wire.KindWorkloads] }
+
 // origin says where what a slot should run comes from.
 func (c *Core) origin(ctx context.Context, slot workload.Slot) (from *why.Origin, err error) {
 	terr := c.inReadersTurn(ctx, func() {

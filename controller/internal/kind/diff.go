@@ -134,3 +134,13 @@ func addLeaves(to map[string]jsontext.Value, at string, v jsontext.Value) error 
 	}
 	return nil
 }
+
+// Values counts the scalars and empty containers of a value; none in nil.
+func Values(v jsontext.Value) (int, error) {
+	if v == nil {
+		return 0, nil
+	}
+	all := map[string]jsontext.Value{}
+	err := addLeaves(all, "", v)
+	return len(all), err
+}

@@ -17,7 +17,7 @@ var (
 		About: "Decides what should run where, by the items, subjects and nodes that there are, and says what is to " +
 			"be done for it, and why something is not there. Nothing is changed.",
 	})
-	WhyDesired = define(Op[WhyDesiredIn, desired.Explanation]{
+	WhyDesired = define(Op[WhyDesiredIn, ItemWhy]{
 		Name: "desired.why", Route: "GET /v1/nodes/{node}/items/{item}/why", Role: View,
 		About: "Says what decided that an item is, or is not, to run on a node.",
 	})

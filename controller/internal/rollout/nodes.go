@@ -115,3 +115,13 @@ func (s *Set) Plan(id string) *plan.Plan {
 	}
 	return nil
 }
+
+// Awaits reports whether a node waits for a rollout that goes on to issue to it.
+func (s *Set) Awaits(id, node string) bool {
+	r := s.all[id]
+	if r == nil || r.ended() {
+		return false
+	}
+	p := r.parts[node]
+	return p != nil && p.takesPart() && p.wants()
+}

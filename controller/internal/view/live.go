@@ -101,23 +101,3 @@ type Live struct {
 	// the batch ends here
 	Complete bool `json:"complete,omitempty"`
 }
-
-// Order is something that nodes can be told, one by one or many at once. The list only grows.
-type Order string
-
-// The orders.
-const (
-	OrderReboot  Order = "reboot"  // restart the machine, for a reason
-	OrderTry     Order = "try"     // try what is staged
-	OrderApprove Order = "approve" // keep the version that is on trial
-	OrderRestart Order = "restart" // start the process of a workload's slot anew
-	OrderStop    Order = "stop"    // stop a workload's slot
-	OrderStart   Order = "start"   // let a workload's slot run again
-	OrderRevoke  Order = "revoke"  // let the node in no more
-	OrderForget  Order = "forget"  // the node is none of the unit any more
-)
-
-// Orders lists them.
-var Orders = []Order{
-	OrderReboot, OrderTry, OrderApprove, OrderRestart, OrderStop, OrderStart, OrderRevoke, OrderForget,
-}

@@ -80,6 +80,7 @@ type PolicyHistory struct {
 
 // PolicyWhy says what becomes of a policy on a node, and why.
 type PolicyWhy struct {
+	Why
 	Answer   string              `json:"answer"`           // one sentence
 	Reason   string              `json:"reason"`           // the same for programs, a word such as "not-hit"
 	Policy   string              `json:"policy"`           // its name

@@ -81,6 +81,7 @@ type Logs struct {
 
 // SlotWhy says why a slot does not run what it should, or how it runs.
 type SlotWhy struct {
+	Why
 	Answer   string    `json:"answer"`           // one sentence
 	Reason   string    `json:"reason"`           // the same for programs, a word such as "offline"
 	Slot     Slot      `json:"slot"`             // as the list of slots shows it

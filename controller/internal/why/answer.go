@@ -31,7 +31,7 @@ func (f *Facts) answer() (reason, sentence string) {
 		return Offline, fmt.Sprintf("whether %s still runs is not known: its node is offline for %s; it was %s when "+
 			"it was last heard", s.Slot, span(f.Now.Sub(s.Since)), r.State)
 	case s.Settled && s.Desired == "":
-		return NotWanted, s.Slot + " has stopped: it is not in the set any more"
+		return NotWanted, s.Slot + " has stopped: it is " + NotInSet
 	case s.Settled && r.State == wire.WorkloadCompleted:
 		return Completed, fmt.Sprintf("%s has completed, %s ago", s.Slot, span(f.Now.Sub(r.Since)))
 	case s.Stopped != nil && (s.Settled || r == nil):
@@ -42,7 +42,7 @@ func (f *Facts) answer() (reason, sentence string) {
 	case !s.Online && (r == nil || r.State != wire.WorkloadFailed):
 		return say(Offline, ": its node %s is offline for %s", node, span(f.Now.Sub(f.Node.Since)))
 	case s.Desired == "":
-		return NotWanted, s.Slot + " is being stopped: it is not in the set any more"
+		return NotWanted, s.Slot + " is being stopped: it is " + NotInSet
 	}
 	d := f.Doc
 	switch {

@@ -51,8 +51,10 @@ type PolicyVerdict struct {
 // Policy says what becomes of a policy on a node, and why.
 func Policy(f PolicyFacts) view.PolicyWhy {
 	reason, answer := f.answer()
-	return view.PolicyWhy{Answer: answer, Reason: reason, Policy: f.Policy.Name, Node: f.Name, Match: f.Match,
-		Status: f.Status, Findings: f.findings(), Events: f.Events}
+	findings := f.findings()
+	return view.PolicyWhy{Why: f.inSentences(reason, answer, findings), Answer: answer, Reason: reason,
+		Policy: f.Policy.Name,
+		Node:   f.Name, Match: f.Match, Status: f.Status, Findings: findings, Events: f.Events}
 }
 
 // answer finds the first thing that stands between a policy and what it wants of the node.
@@ -218,8 +220,7 @@ func (f *PolicyFacts) findings() (all []view.Finding) {
 	}
 	all = append(all, aboutNode(f.Name, &f.Node, f.Known))
 	if f.Unread != nil {
-		all = append(all, finding("node", view.FindingBad, "what it says of itself does not count: %s",
-			f.Unread.Error()))
+		all = append(all, finding("node", view.FindingBad, "%s", NotCounted(f.Unread.Error())))
 	}
 	if f.Match != nil {
 		all = append(all, f.matching()...)

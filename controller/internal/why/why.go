@@ -61,7 +61,9 @@ type Facts struct {
 // Slot says why a slot does not run what it should, or how it runs.
 func Slot(f Facts) view.SlotWhy {
 	reason, answer := f.answer()
+	findings := append(f.asked(), f.done()...)
 	return view.SlotWhy{
-		Answer: answer, Reason: reason, Slot: f.Slot, Findings: append(f.asked(), f.done()...), Events: f.Events,
+		Why:    f.inSentences(reason, answer, findings),
+		Answer: answer, Reason: reason, Slot: f.Slot, Findings: findings, Events: f.Events,
 	}
 }

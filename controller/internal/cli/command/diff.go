@@ -16,8 +16,14 @@ func (a *App) PrintDiff(v view.Diff) error {
 		a.Print("no difference between %s and %s\n", term.Clean(v.From), term.Clean(v.To))
 		return nil
 	}
+	a.Changes(v.Changes, v.Omitted)
+	return nil
+}
+
+// Changes prints values that differ, and how many others there are.
+func (a *App) Changes(all []view.Change, omitted int) {
 	entry := ""
-	for _, c := range v.Changes {
+	for _, c := range all {
 		if c.Entry != entry {
 			entry = c.Entry
 			a.Print("%s\n", term.Clean(entry))
@@ -35,8 +41,7 @@ func (a *App) PrintDiff(v view.Diff) error {
 		}
 		a.Print("%s\n", line)
 	}
-	if v.Omitted > 0 {
-		a.Print("and %d more\n", v.Omitted)
+	if omitted > 0 {
+		a.Print("and %d more\n", omitted)
 	}
-	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"tandem.internal/controller/internal/term"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/controller/internal/why"
 	"tandem.internal/controller/internal/words"
 	"tandem.internal/shared/wire"
 )
@@ -89,7 +90,7 @@ func (a *App) StatusRows(t *term.Table, word string, st view.SourceStatus) {
 	}
 	t.Add("Nodes", nodes)
 	if st.NoBroker != "" {
-		t.Add("Broker", term.Red.Cell("no session, so no node is reached: "+st.NoBroker))
+		t.Add("Broker", term.Red.Cell(why.NoBroker(st.NoBroker)))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/term"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/controller/internal/why"
 	"tandem.internal/shared/unitconfig"
 )
 
@@ -99,44 +100,10 @@ func explain(a *command.App) *cobra.Command {
 			}
 			in := op.ExplainIn{Node: node, Pointer: pointer}
 			return command.Ask(cmd.Context(), a, op.ExplainConfig, in, func(a *command.App, x view.Explanation) {
-				a.Print("%s\n", term.CleanLines(explained(x)))
+				a.Print("%s\n", term.CleanLines(why.Explained(&x, term.Shorten(string(x.Value), 300))))
 			}, command.NearNode(node))
 		},
 	}
 	cmd.Flags().StringVar(&node, "node", "", "the node's `ID`")
 	return cmd
-}
-
-// explained says it in two sentences.
-func explained(x view.Explanation) string {
-	what := x.Pointer + " of " + x.Node
-	if x.Pointer == "" {
-		what = "the configuration of " + x.Node
-	}
-	s := fmt.Sprintf("%s is %s", what, term.Shorten(string(x.Value), 300))
-	if x.Source != "" {
-		s += fmt.Sprintf(", set by %s of unit configuration %s", x.Source, x.Version)
-	} else {
-		s += ", under unit configuration " + x.Version
-	}
-	if x.Why != "" {
-		s += ": " + x.Why
-	}
-	s += "."
-	if x.InForce {
-		return s + fmt.Sprintf("\n%s has it: it runs %s.", x.Node, x.Running)
-	}
-	s += "\n" + x.Node + " does not have it: "
-	if x.Running == "" {
-		s += "it has not reported to run any configuration"
-	} else {
-		s += "it runs " + x.Running
-	}
-	if x.State != "" {
-		s += ", and the newest document there is " + string(x.State)
-	}
-	if x.Error != nil {
-		s += ": " + command.Brief(x.Error)
-	}
-	return s + "."
 }

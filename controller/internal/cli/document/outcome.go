@@ -6,6 +6,7 @@ import (
 
 	"tandem.internal/controller/internal/term"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/controller/internal/why"
 	"tandem.internal/shared/wire"
 )
 
@@ -126,7 +127,7 @@ func placedRows(t *term.Table, p *view.Placed) {
 		t.Add("slots", fmt.Sprintf("%d on %s", p.Slots, term.Plural(p.Nodes, "node")))
 	}
 	if len(p.Stops) > 0 {
-		t.Add(term.Yellow.Cell("stops"), term.List(p.Stops)+" (not in the set any more)")
+		t.Add(term.Yellow.Cell("stops"), term.List(p.Stops)+" ("+why.NotInSet+")")
 	}
 	if len(p.Unknown) > 0 {
 		t.Add(term.Yellow.Cell("unknown"), term.List(p.Unknown)+" (never heard of; gets its slots when it comes)")

@@ -130,7 +130,7 @@ func printPlan(a *command.App, p *desired.Plan, all bool) {
 		changed := map[string]bool{}
 		for _, c := range n.Changes {
 			t.Add(n.Node, changeCell(c.Do), string(c.Type)+" "+c.Codename, c.Version, place(c.Subject, c.Index),
-				c.Runtime, remark(c))
+				c.Runtime, why.Remark(c))
 			changed[key(c.Type, c.Codename, c.Subject, c.Index, c.Runtime)] = true
 		}
 		for _, i := range n.Instances {
@@ -195,21 +195,11 @@ func changeCell(d desired.Do) term.Cell {
 	return term.Yellow.Cell(string(d))
 }
 
-func remark(c desired.Change) string {
-	var parts []string
-	if c.From != "" && c.From != c.Version {
-		parts = append(parts, "from "+c.From)
-	}
-	if c.Env {
-		parts = append(parts, "with another environment")
-	}
-	if c.FromNode != "" {
-		parts = append(parts, "from the node "+c.FromNode)
-	}
-	if c.ToNode != "" {
-		parts = append(parts, "goes to "+c.ToNode)
-	}
-	return strings.Join(parts, ", ")
+// Why is the command that says why, as it stands below the others of its name.
+func Why(a *command.App) *cobra.Command {
+	c := explain(a)
+	c.Use, c.Example = "item NODE ITEM", "  tandem why item node-1 sensor"
+	return c
 }
 
 func explain(a *command.App) *cobra.Command {
@@ -246,7 +236,7 @@ layer have the same one, that or --type tells them apart.`,
 		if f.dir == "" {
 			in := op.WhyDesiredIn{NodeIn: op.NodeIn{Node: args[0]}, Item: meant.Codename, Type: meant.Type,
 				DecideIn: f.input()}
-			return command.Ask(cmd.Context(), a, op.WhyDesired, in, func(a *command.App, e desired.Explanation) {
+			return command.Ask(cmd.Context(), a, op.WhyDesired, in, func(a *command.App, e op.ItemWhy) {
 				printWhy(a, &e)
 			})
 		}
@@ -258,10 +248,11 @@ layer have the same one, that or --type tells them apart.`,
 		if err != nil {
 			return err
 		}
+		both := op.ItemWhy{Explanation: *e, Why: why.ItemWhy(e)}
 		if a.JSON {
-			return a.PrintJSON(e)
+			return a.PrintJSON(both)
 		}
-		printWhy(a, e)
+		printWhy(a, &both)
 		return nil
 	}
 	return cmd
@@ -290,36 +281,16 @@ func find(p *desired.Plan, node string, meant items.Ref) (*desired.Explanation, 
 		meant.Codename)
 }
 
-func printWhy(a *command.App, e *desired.Explanation) {
-	a.Print("%s\n", term.Clean(e.Why))
+func printWhy(a *command.App, e *op.ItemWhy) {
+	a.PrintWhy(e.Why)
 	line := func(format string, args ...any) { a.Print("  %s\n", term.Clean(fmt.Sprintf(format, args...))) }
 	for _, i := range e.Here {
-		line("%s of %s, instance %d: in runtime %s; %s", i.Version, i.Subject, i.Index, i.Runtime, why.Chosen(i.Chosen))
-		if i.Relieves != nil {
-			line("  %s", why.Overload(i.Relieves))
-		}
+		line("%s of %s, instance %d: runtime %s", i.Version, i.Subject, i.Index, i.Runtime)
 		for _, v := range i.Env {
 			line("  %s=%s, of the %s", v.Name, v.Text, v.From)
 		}
 	}
 	for _, l := range e.Layers {
 		line("%s: for %s", l.Version, strings.Join(l.For, ", "))
-	}
-	for _, i := range e.Elsewhere {
-		line("%s of %s, instance %d: on %s; %s", i.Version, i.Subject, i.Index, i.Node, why.Chosen(i.Chosen))
-	}
-	if more := e.Others - len(e.Elsewhere); more > 0 {
-		line("and %s on other nodes", term.Plural(more, "more instance"))
-	}
-	for i := range e.Refusals {
-		line("not on %s", why.Refusal(&e.Refusals[i]))
-	}
-	for _, c := range e.Changes {
-		line("to be done: %s", strings.TrimSpace(string(c.Do)+" "+c.Version+" "+remark(c)))
-	}
-	for i := range e.Reasons {
-		if e.Reasons[i].Why != e.Why {
-			line("%s", e.Reasons[i].Why)
-		}
 	}
 }

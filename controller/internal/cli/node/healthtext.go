@@ -8,6 +8,7 @@ import (
 	"tandem.internal/controller/internal/cli/command"
 	"tandem.internal/controller/internal/term"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/controller/internal/why"
 	"tandem.internal/shared/wire"
 )
 
@@ -92,11 +93,7 @@ func healthRows(a *command.App, t *term.Table, node string, online bool, h *wire
 		trialRows(a, t, node, h.Trial)
 	}
 	if r := h.Restart; r != nil {
-		when := ", not before " + a.Clock(r.At)
-		if h.Postponed() {
-			when = ", once the trial is over"
-		}
-		t.Add("Restart", term.Yellow.Cell(term.Remark(string(r.Reason), r.Detail)+when))
+		t.Add("Restart", term.Yellow.Cell(why.Restart(h, a.Clock(r.At))))
 	}
 	t.Add("Boot", fmt.Sprintf("%s, %s; started %s", term.Remark(string(h.Boot.Reason), h.Boot.Detail),
 		a.Ago(h.Boot.At), term.Plural(int(min(h.Boot.Restarts, 1<<31-1)), "time")))
@@ -108,26 +105,7 @@ func healthRows(a *command.App, t *term.Table, node string, online bool, h *wire
 
 // trialRows shows what is on trial, and what it takes to keep it.
 func trialRows(a *command.App, t *term.Table, node string, x *wire.HealthTrial) {
-	where := "in slot " + x.Slot
-	if x.Component != "" {
-		where = "of component " + x.Component
-	}
-	text := fmt.Sprintf("%s %s for %s", x.Version, where, a.Age(x.Since))
-	if x.Remaining > 0 {
-		text += "; " + term.Exact(x.Remaining.Std()) + " of test time left"
-	}
-	if x.Deadline > 0 {
-		text += "; rolled back unless kept within " + term.Exact(x.Deadline.Std())
-	}
-	if x.Offline {
-		text += "; the site was offline before"
-	}
-	if x.Approval == wire.ApprovalNeeded {
-		text += "; to keep it: tandem node approve " + node + " --version " + x.Version
-	} else if x.Approval != "" {
-		text += "; approved by " + x.Approval
-	}
-	t.Add("Trial", term.Yellow.Cell(text))
+	t.Add("Trial", term.Yellow.Cell(why.Trial(node, x)+"; for "+a.Age(x.Since)+" now"))
 	for i, w := range x.WaitsFor {
 		t.Add(map[bool]string{true: "Waits for"}[i == 0], strings.TrimSpace(string(w.Code)+" "+w.Name)+": "+w.Text)
 	}

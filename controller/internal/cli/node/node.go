@@ -13,6 +13,7 @@ import (
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/term"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/controller/internal/why"
 	"tandem.internal/shared/items"
 	"tandem.internal/shared/wire"
 )
@@ -182,27 +183,10 @@ func identityRow(a *command.App, t *term.Table, id *view.Identity) {
 	if id == nil {
 		return
 	}
-	c := term.Cell{Text: id.State}
-	switch id.State {
-	case "joined":
-		c = term.Green.Cell("joined " + a.Ago(id.Joined) + ", certificate until " + a.Clock(id.Expires))
-		if id.Expires.Before(a.Now()) {
-			c = term.Red.Cell("certificate expired " + a.Ago(id.Expires) + "; it has to join again")
-		}
-	case "revoked":
-		c = term.Red.Cell("revoked " + a.Ago(id.Revoked))
-		if id.RevokedBy != "" {
-			c.Text += " by " + id.RevokedBy
-		}
-	case "enrolled":
-		c = term.Yellow.Cell("enrolled, has not joined yet")
-	}
-	t.Add("Identity", c)
+	text, level := why.Identity(id, a.Now(), a.Clock, a.Ago)
+	t.Add("Identity", command.LevelColour(level).Cell(text))
 	if id.State == "joined" {
-		proves := term.Yellow.Cell("not proved: a broker could make them up")
-		if !id.Proves.IsZero() {
-			proves = term.Green.Cell("proved since " + a.Clock(id.Proves))
-		}
-		t.Add("Messages", proves)
+		text, level := why.Proof(id, a.Clock)
+		t.Add("Messages", command.LevelColour(level).Cell(text))
 	}
 }

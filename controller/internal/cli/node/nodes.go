@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
@@ -19,6 +18,7 @@ import (
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/term"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/controller/internal/why"
 )
 
 func list(a *command.App) *cobra.Command {
@@ -171,71 +171,12 @@ func watchNodes(ctx context.Context, a *command.App, c *client.Client, all bool)
 	return command.Interrupted(ctx, err)
 }
 
-func changeLine(n view.Node, s summary) string {
-	up := "offline"
-	if n.Online {
-		up = "online"
-	}
-	line := fmt.Sprintf("%s %s, runs %s, should run %s: %s",
-		n.Node, up, cmp.Or(s.running, "nothing"), cmp.Or(s.desired, "nothing"), s.state)
-	if s.why != "" {
-		line += ": " + s.why
-	}
-	return term.Clean(line)
-}
+func changeLine(n view.Node, s why.Summary) string { return term.Clean(why.Changed(&n, &s)) }
 
-// summary compares a node's desired and running document of the unit's own source. What the node is in error
-// with is why, too.
-type summary struct {
-	running, desired, state, why string
-	colour                       term.Colour
-	since                        time.Time
-}
-
-func summarize(a *command.App, n view.Node) summary {
-	if isRevoked(n) {
-		return summary{state: n.Identity.State, colour: term.Red, since: n.Identity.Revoked}
-	}
-	s := documentSummary(a, n)
-	if n.Info != nil && n.Info.Error != nil {
-		s.why = strings.TrimPrefix(s.why+"; in error: "+command.Brief(n.Info.Error), "; ")
-	}
-	return s
-}
+func summarize(a *command.App, n view.Node) why.Summary { return why.Summarize(&n, a.UnitSource()) }
 
 // isRevoked reports whether a node is not let in any more: nothing is expected of it.
 func isRevoked(n view.Node) bool { return n.Identity != nil && n.Identity.State == "revoked" }
-
-func documentSummary(a *command.App, n view.Node) summary {
-	d, ok := n.Documents[a.UnitSource()]
-	s := summary{state: n.State(a.UnitSource()), since: d.ReportedAt}
-	if !ok {
-		return s
-	}
-	if d.Running != nil {
-		s.running = d.Running.Version
-	}
-	switch {
-	case d.Desired == nil:
-		if d.Last != nil {
-			s.since, s.why = d.Last.At, command.Brief(d.Last.Error)
-		}
-		return s
-	case d.Last != nil && d.Last.Stamp() == d.Desired.Stamp():
-		s.since, s.why = d.Last.At, command.Brief(d.Last.Error)
-		s.colour = command.StateColour(d.Last.State)
-	default:
-		s.since = d.Desired.Issued
-		if !n.Online {
-			s.why = "offline"
-		}
-	}
-	if d.Error != nil {
-		s.why, s.colour = command.Brief(d.Error), term.Red
-	}
-	s.desired = d.Desired.Version
-	return s
-}
 
 // brief is how many nodes a terminal shows unless all are asked for.
 const brief = 100
@@ -299,8 +240,8 @@ func printNodes(a *command.App, nodes []view.Node, all, sorted bool) {
 		default:
 			up = term.Yellow.Cell("no, " + a.Age(n.Since))
 		}
-		t.Add(n.Node, cmp.Or(n.Type, "-"), up, cmp.Or(s.running, "-"), cmp.Or(s.desired, "-"),
-			s.colour.Cell(s.state), a.Age(s.since), healthCell(n), s.why)
+		t.Add(n.Node, cmp.Or(n.Type, "-"), up, cmp.Or(s.Running, "-"), cmp.Or(s.Desired, "-"),
+			command.LevelColour(s.Level).Cell(s.State), a.Age(s.Since), healthCell(n), s.Why)
 	}
 	if len(shown) > 0 {
 		a.Table(t)

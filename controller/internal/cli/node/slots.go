@@ -15,6 +15,7 @@ import (
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/term"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/controller/internal/why"
 	"tandem.internal/shared/near"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
@@ -116,7 +117,7 @@ func printSet(a *command.App, st view.SourceStatus) {
 			term.Clean(t.Who), command.Brief(t.Error))
 	}
 	if st.NoBroker != "" {
-		a.Print("no session with the broker, so no node is reached: %s\n", term.Clean(st.NoBroker))
+		a.Print("%s\n", term.Clean(why.NoBroker(st.NoBroker)))
 	}
 }
 

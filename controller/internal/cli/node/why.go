@@ -87,12 +87,10 @@ func usage(p *wire.WorkloadProcess) string {
 }
 
 func printWhy(a *command.App, v *whyJSON) error {
-	a.Print("%s\n\n", term.Clean(v.Answer))
-	t := a.Findings(v.Findings)
+	a.PrintWhy(v.Why)
 	if v.Process != nil {
-		t.Add("usage", "", "", usage(v.Process))
+		a.Print("\nits process: %s\n", usage(v.Process))
 	}
-	a.Table(t)
 	if len(v.Events) > 0 {
 		a.Print("\n")
 		if err := history.PrintEntries(a, v.Events); err != nil {

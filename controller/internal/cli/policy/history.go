@@ -170,6 +170,13 @@ history is lost.`,
 	return cmd
 }
 
+// Why is the command that says why, as it stands below the others of its name.
+func Why(a *command.App) *cobra.Command {
+	c := why(a)
+	c.Use, c.Example = "policy NAME NODE", "  tandem why policy line-4 press-1"
+	return c
+}
+
 func why(a *command.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "why NAME NODE", Short: "Say what becomes of a policy on a node, and why",
@@ -192,8 +199,7 @@ known, from the policy to the node's newest events about it.`,
 }
 
 func printWhy(a *command.App, v *view.PolicyWhy) error {
-	a.Print("%s\n\n", term.Clean(v.Answer))
-	a.Table(a.Findings(v.Findings))
+	a.PrintWhy(v.Why)
 	if len(v.Events) == 0 {
 		return nil
 	}

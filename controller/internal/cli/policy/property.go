@@ -10,6 +10,7 @@ import (
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/term"
 	"tandem.internal/controller/internal/view"
+	reasons "tandem.internal/controller/internal/why"
 )
 
 // Property is the group of commands about the properties by which policies choose nodes.
@@ -40,7 +41,7 @@ func properties(a *command.App) *cobra.Command {
 					a.Print("  %s\n", term.Clean(c))
 				}
 				if v.Error != nil {
-					a.Print("\nWhat it says of itself does not count: %s\n", term.Clean(command.Brief(v.Error)))
+					a.Print("\n%s\n", term.Clean(reasons.NotCounted(command.Brief(v.Error))))
 				}
 			}, command.NearNode(args[0]))
 		},
