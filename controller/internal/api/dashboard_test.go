@@ -80,17 +80,16 @@ func TestDashboardAsksForWhatThereIs(t *testing.T) {
 		_, path, _ := strings.Cut(route, " ")
 		known[path] = true
 	}
-	part := regexp.MustCompile(`\$\{[^}]*\}|[?].*$`)
 	found := 0
 	for _, f := range dashboard.Files() {
 		if !strings.HasPrefix(f.Path, "/app/") {
 			continue
 		}
-		for _, m := range regexp.MustCompile("[\"`](/v1/[^\"`]*)[\"`]").FindAllStringSubmatch(string(f.Body), -1) {
+		for _, m := range regexp.MustCompile("[\"`](/v1/[^\"`?]*?)([\"`?]|[$]\\{query)").FindAllStringSubmatch(string(f.Body), -1) {
 			found++
 			for _, kind := range []string{"config", "workloads", "components"} {
 				path := strings.ReplaceAll(m[1], "${kind}", kind)
-				if path = part.ReplaceAllString(path, ""); !known[path] {
+				if !known[path] {
 					t.Errorf("%s asks for %s, and there is no %s", f.Path, m[1], path)
 				}
 			}

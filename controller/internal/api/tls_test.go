@@ -180,13 +180,17 @@ func TestHeaders(t *testing.T) {
 			{"/v1/nodes", r.by[tokens.View], 200}, {"/v1/events", r.by[tokens.View], 200},
 			{"/v1/tokens", r.by[tokens.View], 403}, {"/v1/nodes", "", 401},
 			{"/v1/nodes", "wrong", 401}, {"/v1/nothing", r.by[tokens.View], 404}, {"/", "", 200},
-			{"/dashboard.js", "", 200}, {"/dashboard.css", "", 200}, {"/healthz", "", 200},
+			{"/app/main.mjs", "", 200}, {"/app/style.css", "", 200}, {"/healthz", "", 200},
 		} {
 			got, h := r.status("GET", c.path, c.token, nil)
 			if got != c.status {
 				t.Errorf("%s: %d", c.path, got)
 			}
-			for name, want := range map[string]string{"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
+			keep := "no-store"
+			if c.path == "/" || strings.HasPrefix(c.path, "/app/") {
+				keep = "no-cache" // the page's files are no secret; a browser asks whether they have changed
+			}
+			for name, want := range map[string]string{"Cache-Control": keep, "X-Content-Type-Options": "nosniff",
 				"Referrer-Policy": "no-referrer", "Cross-Origin-Resource-Policy": "same-origin"} {
 				if h.Get(name) != want {
 					t.Errorf("%s: %s is %q", c.path, name, h.Get(name))

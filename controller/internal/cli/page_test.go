@@ -58,6 +58,10 @@ func findLine(t *testing.T, line []string) {
 	}
 	var args []string
 	for i := 0; i < len(rest); i++ {
+		if rest[i] == "--" {
+			args = append(args, rest[i+1:]...)
+			break
+		}
 		name, isFlag := strings.CutPrefix(rest[i], "--")
 		if !isFlag {
 			args = append(args, rest[i])

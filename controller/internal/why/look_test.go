@@ -40,7 +40,7 @@ func facts(nodes []NodeFact) FleetFacts {
 func looked(in FleetFacts) string {
 	var all []string
 	for _, s := range Look(in) {
-		all = append(all, strings.TrimSuffix(s.Level+" | "+s.Text+" | "+s.Filter, " | "))
+		all = append(all, strings.TrimSuffix(string(s.Level)+" | "+s.Text+" | "+s.Filter, " | "))
 	}
 	return strings.Join(all, "\n")
 }

@@ -6,7 +6,7 @@ const flag = (name, v) => (v ? ` --${name} ${word(v)}` : "");
 
 export const cli = {
   unit: () => "tandem unit status",
-  nodes: ({ q }) => `tandem nodes ${q}`,
+  nodes: ({ q }) => `tandem nodes -- ${word(q)}`,
   node: ({ node }) => `tandem node ${word(node)}`,
   reboot: ({ node, reason }) => `tandem node reboot ${word(node)}${flag("reason", reason)}`,
   tryIt: ({ node, version }) => `tandem node try ${word(node)}${flag("version", version)}`,

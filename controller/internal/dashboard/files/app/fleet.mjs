@@ -10,8 +10,8 @@ import { nodes, unit } from "./unit.mjs";
 import { send } from "./api.mjs";
 
 const classes = ["inStep", "onTheWay", "unwell", "failed", "offline", "revoked"];
-export const filterOf = { inStep: "state:in-step", onTheWay: "state:behind", unwell: "state:unwell",
-  failed: "state:failed", offline: "state:offline", revoked: "state:revoked" };
+export const filterOf = { inStep: "class:in-step", onTheWay: "class:on-the-way", unwell: "class:unwell",
+  failed: "class:failed", offline: "class:offline", revoked: "class:revoked" };
 
 // quoted is a value in the filter language.
 export const quoted = (v) => (/^[\w.-]+$/.test(v) ? v : `"${v.replace(/(["\\])/g, "\\$1")}"`);

@@ -118,7 +118,7 @@ async function lead(refused) {
   let batch = [];
   for (let wait = 1; hasToken();) {
     try {
-      await follow(`/v1/live${query({ after: unit.at, events: "yes" })}`, (line) => {
+      await follow(`/v1/live${query({ after: unit.at, events: true })}`, (line) => {
         take(line);
         batch.push(line);
         if (line.complete) {
