@@ -31,7 +31,7 @@ var namesKinds = map[string]string{
 	"controller/internal/steer/show.go":            "likewise",
 	"controller/internal/steer/steer.go":           "likewise, and reads what was decided before",
 	"nodeagent/app/componentskind.go":              "the agent stages and tries what components should have",
-	"controller/internal/cli/history/policy.go":    "the words of changes of policies",
+	"controller/internal/words/policy.go":          "the words of changes of policies",
 	"nodeagent/app/policies.go":                    "the agent stages what policies want",
 	"controller/internal/distribute/config.go":     "the operations about the unit configuration: resolved, explained",
 	"controller/internal/cli/document/document.go": "the list of what commands have besides the verbs",

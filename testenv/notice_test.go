@@ -242,7 +242,8 @@ func noticeOf(t *testing.T, modules map[string]*linked) string {
 	b.WriteString("\n## Scripts in the dashboard\n\nThe controller sends them to browsers.\n\n" +
 		"| script | of | version | licence | changed |\n|---|---|---|---|---|\n")
 	for _, s := range scripts(t) {
-		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s | %s |\n", s.File, s.Name, s.Version, s.Licence, cmp.Or(s.Changed, "no"))
+		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s | %s |\n", s.File, s.Name, s.Version, s.Licence,
+			cmp.Or(s.Changed, "no"))
 		text, err := os.ReadFile(filepath.Join(pageFiles, "vendor", s.Name+".LICENSE"))
 		if err != nil {
 			t.Fatal(err)

@@ -220,15 +220,15 @@ func (v *Verified) lookAtSettings(c *backup.Content) {
 
 // lookAtArtefacts names those that the journal has and the backup does not tell of: they were removed meanwhile.
 func (v *Verified) lookAtArtefacts(c *backup.Content, named distribute.Named) {
-	told := map[string]bool{}
+	listed := map[string]bool{}
 	for _, f := range c.Manifest.Files {
-		told[f.Name] = true
+		listed[f.Name] = true
 	}
 	for _, l := range c.Manifest.Left {
-		told[l.Name] = true
+		listed[l.Name] = true
 	}
 	for _, digest := range named.Artefacts {
-		if name := "artefacts/" + strings.TrimPrefix(digest, wire.HashPrefix); !told[name] {
+		if name := "artefacts/" + strings.TrimPrefix(digest, wire.HashPrefix); !listed[name] {
 			v.Bad = append(v.Bad, backup.Left{Name: name, Why: "the journal names it, and the store had it no more"})
 		}
 	}

@@ -157,8 +157,8 @@ func (s *firstStart) outcome(dir string) string {
 	return b.String()
 }
 
-// TestFirstStartAfterARestore: wherever the first start after a restore is killed, with the clock behind the backup, and
-// wherever the next one is, too, what the last one makes of it is the same: open tokens and batches do not count,
+// TestFirstStartAfterARestore: wherever the first start after a restore is killed, with the clock behind the backup,
+// and wherever the next one is, too, what the last one makes of it is the same: open tokens and batches do not count,
 // whoever was named as revoked is out, and the journal notes the restore once.
 func TestFirstStartAfterARestore(t *testing.T) {
 	const want = "told 1 times of the restore"

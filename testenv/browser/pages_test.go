@@ -12,7 +12,8 @@ import (
 // where are the pages, with something that each shows.
 var where = []struct{ address, shows string }{
 	{"#/fleet", "in step"}, {"#/nodes/node-00000", "What it runs, and should"}, {"#/apply", "History"},
-	{"#/rollouts", "Policies"}, {"#/workloads", "What runs where"}, {"#/events", "accepted"}, {"#/alerts", "No alert is raised"},
+	{"#/rollouts", "Policies"}, {"#/workloads", "What runs where"}, {"#/events", "accepted"},
+	{"#/alerts", "No alert is raised"},
 	{"#/trust", "Authorities and keys"},
 }
 
@@ -44,7 +45,8 @@ func accessible(t *testing.T, ctx context.Context, what, axe string) {
 		_, err := chromedp.Evaluate[any](`typeof axe === "undefined" ? (() => {`+axe+`;})() ?? null : null`)(ctx, tab)
 		return chromedp.Void{}, err
 	})
-	found := eval[[]string](t, ctx, `axe.run(document, {resultTypes: ["violations"]}).then((r) => r.violations.map((v) =>
+	found := eval[[]string](t, ctx, `axe.run(document, {resultTypes: ["violations"]}).then((r) =>
+ r.violations.map((v) =>
  v.id + " (" + v.impact + "): " + v.help + ": " + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)).join(" | ")))`)
 	for _, f := range found {
 		t.Errorf("%s: %s", what, f)

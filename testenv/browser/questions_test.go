@@ -28,7 +28,8 @@ func click(t *testing.T, ctx context.Context, within, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(t, ctx, `(() => { const b = [...document.querySelectorAll("`+within+` button")].find((b) => b.innerText.trim() === `+
+	until(t, ctx, `(() => { const b = [...document.querySelectorAll("`+within+` button")].find((b) =>
+ b.innerText.trim() === `+
 		string(quoted)+` && !b.disabled); b?.click(); return b; })()`)
 }
 
@@ -70,8 +71,9 @@ func TestQuestions(t *testing.T) {
  r.innerText.includes("1.1.0") && r.innerText.includes("token/t"))`)
 	})
 	t.Run("stop that rollout", func(t *testing.T) {
-		res, err := r.app.Unit().Submit(r.ctx, app.Submission{Kind: "config", Document: document("1.2.0", 9), Who: "uid:1000(ann)",
-			Via: "cli", Rollout: []byte(`{"waves":[{"count":1,"canary":true},{"percent":100}],"gate":{"soak":"PT1H"}}`)})
+		res, err := r.app.Unit().Submit(r.ctx, app.Submission{Kind: "config", Document: document("1.2.0", 9),
+			Who: "uid:1000(ann)", Via: "cli",
+			Rollout: []byte(`{"waves":[{"count":1,"canary":true},{"percent":100}],"gate":{"soak":"PT10M"}}`)})
 		if err != nil || res.Rollout == "" {
 			t.Fatalf("%+v %v", res, err)
 		}
@@ -93,7 +95,8 @@ func TestQuestions(t *testing.T) {
 		page(t, ctx, r, "view", "#/fleet", "Look at this")
 		r.nodes.Close()
 		has(t, ctx, "24 nodes are offline")
-		until(t, ctx, `(() => { const a = [...document.querySelectorAll(".look a")].find((a) => a.innerText.includes("offline"));
+		until(t, ctx, `(() => { const a = [...document.querySelectorAll(".look a")].find((a) =>
+ a.innerText.includes("offline"));
  a?.click(); return a; })()`)
 		has(t, ctx, "24 of 24 nodes")
 		until(t, ctx, `location.hash.includes("offline")`)
@@ -141,7 +144,9 @@ func TestHostileText(t *testing.T) {
 		t.Errorf("the title is %q", title)
 	}
 	// Even a mistake of the page's own would not help: the browser refuses.
-	refused := eval[string](t, ctx, `(() => { try { document.body.innerHTML = "<b>x</b>"; return "done"; } catch (e) { return e.name; } })()`)
+	refused := eval[string](t, ctx, `(() => {
+  try { document.body.innerHTML = "<b>x</b>"; return "done"; } catch (e) { return e.name; }
+})()`)
 	if refused != "TypeError" {
 		t.Errorf("markup of text: %s", refused)
 	}
@@ -166,7 +171,8 @@ func TestTabs(t *testing.T) {
 	}
 	streams := 0
 	for _, o := range append([]context.Context{first}, others...) {
-		streams += eval[int](t, o, `performance.getEntriesByType("resource").filter((e) => e.name.includes("/v1/live")).length`) // ended ones
+		streams += eval[int](t, o, `performance.getEntriesByType("resource").filter((e) =>
+ e.name.includes("/v1/live")).length`) // ended ones
 		until(t, o, `document.querySelector(".live")?.innerText === "Live"`)
 	}
 	if streams != 0 {

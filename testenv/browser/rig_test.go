@@ -108,8 +108,8 @@ func document(version string, mark int) []byte {
 // apply submits a configuration and waits until every node runs it.
 func (r *rig) apply(version string, mark int) {
 	r.t.Helper()
-	res, err := r.app.Unit().Submit(r.ctx, app.Submission{Kind: "config", Document: document(version, mark), Who: "uid:1000(ann)",
-		Via: "cli"})
+	res, err := r.app.Unit().Submit(r.ctx, app.Submission{Kind: "config", Document: document(version, mark),
+		Who: "uid:1000(ann)", Via: "cli"})
 	if err != nil || res.State != "accepted" {
 		r.t.Fatalf("%+v %v", res, err)
 	}

@@ -14,7 +14,8 @@ import (
 // pagePolicy lets the dashboard have its own files from its own origin, nothing inline and nowhere to send a form:
 // whatever a node gets into the page stays text.
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; " +
+	"trusted-types 'none'"
 
 // file answers with one of the dashboard's files; a browser that has it already is told so.
 func (a *API) file(f dashboard.File) func(http.ResponseWriter, *http.Request) error {

@@ -80,12 +80,13 @@ func TestDashboardAsksForWhatThereIs(t *testing.T) {
 		_, path, _ := strings.Cut(route, " ")
 		known[path] = true
 	}
+	asked := regexp.MustCompile("[\"`](/v1/[^\"`?]*?)([\"`?]|[$]\\{query)")
 	found := 0
 	for _, f := range dashboard.Files() {
 		if !strings.HasPrefix(f.Path, "/app/") {
 			continue
 		}
-		for _, m := range regexp.MustCompile("[\"`](/v1/[^\"`?]*?)([\"`?]|[$]\\{query)").FindAllStringSubmatch(string(f.Body), -1) {
+		for _, m := range asked.FindAllStringSubmatch(string(f.Body), -1) {
 			found++
 			for _, kind := range []string{"config", "workloads", "components"} {
 				path := strings.ReplaceAll(m[1], "${kind}", kind)

@@ -27,7 +27,8 @@ func TestPageCommandsExist(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := pageLine.FindAllStringSubmatch(string(text), -1)
-	if n := strings.Count(string(text), "tandem ") - strings.Count(string(text), "// "); len(all) < 40 || len(all) < n-5 {
+	n := strings.Count(string(text), "tandem ") - strings.Count(string(text), "// ")
+	if len(all) < 40 || len(all) < n-5 {
 		t.Fatalf("%d lines of about %d were understood", len(all), n)
 	}
 	for _, m := range all {

@@ -1,5 +1,5 @@
-// Package dashboard has the dashboard's files, ready to be sent: compressed, with a type and a tag. They need no build: what
-// is in the folder files is what a browser gets.
+// Package dashboard has the dashboard's files, ready to be sent: compressed, with a type and a tag. They need no build:
+// what is in the folder files is what a browser gets.
 package dashboard
 
 import (
@@ -32,8 +32,8 @@ var types = map[string]string{
 	".svg": "image/svg+xml",
 }
 
-// Files returns the files of the dashboard, each with its path. It panics if one cannot be read, which is a fault of the
-// build.
+// Files returns the files of the dashboard, each with its path. It panics if one cannot be read, which is a fault of
+// the build.
 func Files() []File {
 	var all []File
 	err := fs.WalkDir(embedded, "files", func(name string, d fs.DirEntry, err error) error {

@@ -51,8 +51,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestVendored: what is of others is on the list, unchanged since it was put there, with its licence beside it; what the
-// list says that was changed is the only difference.
+// TestVendored: what is of others is on the list, unchanged since it was put there, with its licence beside it.
 func TestVendored(t *testing.T) {
 	var list struct {
 		Files []struct {
@@ -114,15 +113,17 @@ func own() map[string]string {
 	return all
 }
 
-// TestNothingBecomesMarkup: no way that turns text into markup, a program or an address is used. The browser's own rules
-// (Trusted Types, the content security policy) forbid most of them once more.
+// TestNothingBecomesMarkup: no way that turns text into markup, a program or an address is used. The browser's own
+// rules (Trusted Types, the content security policy) forbid most of them once more.
 func TestNothingBecomesMarkup(t *testing.T) {
 	for name, text := range own() {
 		switch path.Ext(name) {
 		case ".mjs":
-			for _, bad := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "DOMParser", "setHTML",
-				"createContextualFragment", "eval(", "Function(", "setAttribute", "localStorage", "indexedDB", "cookie",
-				"importScripts", "console.", "window.open", "srcdoc", "dangerously", "XMLHttpRequest", "WebSocket", "import("} {
+			for _, bad := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "DOMParser",
+				"setHTML", "createContextualFragment", "eval(", "Function(", "setAttribute", "localStorage", "indexedDB",
+				"cookie",
+				"importScripts", "console.", "window.open", "srcdoc", "dangerously", "XMLHttpRequest",
+				"WebSocket", "import("} {
 				if strings.Contains(text, bad) {
 					t.Errorf("%s has %s", name, bad)
 				}
@@ -146,7 +147,8 @@ func TestNothingBecomesMarkup(t *testing.T) {
 				t.Errorf("%s: the looks come from elsewhere", name)
 			}
 		default:
-			for _, bad := range []string{`(?i)<script(?:>|\s+[^ts])`, `(?i)<style`, `(?i)\son[a-z]+\s*=`, `(?i)javascript:`,
+			for _, bad := range []string{`(?i)<script(?:>|\s+[^ts])`, `(?i)<style`, `(?i)\son[a-z]+\s*=`,
+				`(?i)javascript:`,
 				`(?i)\sstyle\s*=`, `(?i)(src|href)="(https?:)?//`, `(?i)<(iframe|object|embed|base)`} {
 				if m := regexp.MustCompile(bad).FindString(text); m != "" {
 					t.Errorf("%s has %q", name, m)
@@ -158,7 +160,8 @@ func TestNothingBecomesMarkup(t *testing.T) {
 
 // TestWhatTurnsText: all characters that turn the direction of text are replaced, as they are and as JSON writes them.
 func TestWhatTurnsText(t *testing.T) {
-	list := regexp.MustCompile(`const turns = /\[([^]]*)\]\|\\\\u\(\?:([^)]*)\)/gi;`).FindStringSubmatch(own()["/app/api.mjs"])
+	text := own()["/app/api.mjs"]
+	list := regexp.MustCompile(`const turns = /\[([^]]*)\]\|\\\\u\(\?:([^)]*)\)/gi;`).FindStringSubmatch(text)
 	if list == nil {
 		t.Fatal("the page does not say which characters turn text")
 	}

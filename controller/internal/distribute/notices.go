@@ -82,6 +82,6 @@ func (c *Core) Notices(ctx context.Context, f notify.Fetch, types []record.Type)
 	}
 	r.More = upTo < head
 	g := &r.Gone
-	g.First, g.Last, g.Count, err = j.Missing(max(f.After, f.Told), upTo)
+	g.First, g.Last, g.Count, err = j.Missing(max(f.After, f.GoneTo), upTo)
 	return r, err
 }

@@ -29,7 +29,7 @@ func (r *faulty) tell(after uint64, limit int, types ...record.Type) (all []noti
 				gone.First = g.First
 			}
 			gone.Last, gone.Count = g.Last, gone.Count+g.Count
-			f.Told = g.Last
+			f.GoneTo = g.Last
 		}
 		f.After = got.UpTo.Seq
 		if !got.More {

@@ -112,8 +112,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// FuzzParse: no text breaks the parser; what it takes can be asked of any node, and what it does not has a place.
-func FuzzParse(f *testing.F) {
+// FuzzFilter: no text breaks the parser; what it takes can be asked of any node, and what it does not has a place.
+func FuzzFilter(f *testing.F) {
 	for _, text := range []string{`state:offline -version:<2.1 "a b":c label.x:"\"",y*?`, "name:a*b*c?", `"`,
 		"-:", "a,b:c"} {
 		f.Add(text)

@@ -391,11 +391,3 @@ func (n *Node) inError() *wire.Error {
 	}
 	return n.Info.Error
 }
-
-// Type returns the node's type, "" while it has not told.
-func (n *Node) Type() string {
-	if n.Info == nil {
-		return ""
-	}
-	return n.Info.Type
-}

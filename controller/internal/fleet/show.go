@@ -249,3 +249,11 @@ func byPresence(a, b view.Laggard) int {
 	}
 	return cmp.Compare(a.Node, b.Node)
 }
+
+// Type returns the node's type, "" while it has not told.
+func (n *Node) Type() string {
+	if n.Info == nil {
+		return ""
+	}
+	return n.Info.Type
+}

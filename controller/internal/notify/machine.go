@@ -25,10 +25,10 @@ const (
 
 // Progress is how far a receiver has come, as its file has it.
 type Progress struct {
-	Seq   uint64 `json:"seq"`            // every record up to this one is done with
-	Hash  string `json:"hash,omitempty"` // the beginning of that record's chain hash; "": it is gone, or there is none
-	Told  uint64 `json:"told,omitempty"` // it was told which records up to this one are gone
-	Quiet Quiet  `json:"quiet,omitzero"` // the announced maintenance that Seq is in
+	Seq    uint64 `json:"seq"`              // every record up to this one is done with
+	Hash   string `json:"hash,omitempty"`   // beginning of that record's chain hash; "": it is gone, or there is none
+	GoneTo uint64 `json:"goneTo,omitempty"` // it was told which records up to this one are gone
+	Quiet  Quiet  `json:"quiet,omitzero"`   // the announced maintenance that Seq is in
 }
 
 // Quiet is an announced maintenance: entries that are no errors are left out of what a receiver is told, and counted.
@@ -106,7 +106,7 @@ type (
 	Read struct {
 		Entries []Entry
 		UpTo    Mark
-		Gone    Gone // records after Told and up to UpTo that are gone
+		Gone    Gone // records after GoneTo and up to UpTo that are gone
 		More    bool // there are records after UpTo
 		Err     string
 	}
@@ -138,8 +138,8 @@ type Act interface{ act() }
 type (
 	// Fetch reads at most Limit entries after a record.
 	Fetch struct {
-		After, Told uint64
-		Limit       int
+		After, GoneTo uint64
+		Limit         int
 	}
 	// Send sends a message, once.
 	Send struct{ Message }
@@ -163,7 +163,7 @@ func (m *Machine) Next(now time.Time) Act {
 		return Send{m.queue[0]}
 	}
 	if m.reads() && come(m.readAt, now, readAgain) {
-		return Fetch{After: m.read.Seq, Told: m.read.Told, Limit: MaxQueue - len(m.queue)}
+		return Fetch{After: m.read.Seq, GoneTo: m.read.GoneTo, Limit: MaxQueue - len(m.queue)}
 	}
 	return Wait{}
 }
@@ -270,7 +270,7 @@ func pause(tries int, chance float64, asked time.Duration) time.Duration {
 func (m *Machine) take(ev *Read) {
 	p := m.read
 	if ev.Gone.Count > 0 {
-		p.Told = ev.Gone.Last
+		p.GoneTo = ev.Gone.Last
 		m.queue = append(m.queue, m.gone(ev.Gone, p))
 	}
 	for i := range ev.Entries {

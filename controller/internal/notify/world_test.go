@@ -75,7 +75,7 @@ func (w *world) read(f Fetch) Read {
 			break
 		}
 	}
-	for seq := max(f.After, f.Told) + 1; seq <= r.UpTo.Seq; seq++ {
+	for seq := max(f.After, f.GoneTo) + 1; seq <= r.UpTo.Seq; seq++ {
 		if w.gone[seq] {
 			if r.Gone.Count++; r.Gone.First == 0 {
 				r.Gone.First = seq

@@ -321,7 +321,7 @@ func (in *NewToken) Life() time.Duration { return positive(in.TTL) }
 // Soon is Within; 0: it was left out.
 func (in *NewToken) Soon() time.Duration { return positive(in.Within) }
 
-// Check judges the TTL, how soon a link has to be used, and that it is not for a role that sees nothing of the dashboard.
+// Check judges the TTL, how soon a link has to be used, and that it is not for a role that sees nothing of the page.
 func (in *NewToken) Check() *wire.Error {
 	switch {
 	case in.Once && Role(in.Role) == Metrics:

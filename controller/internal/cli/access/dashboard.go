@@ -66,7 +66,9 @@ its own, which tandem token list shows and tandem token revoke ends.`,
 			if err := checkRole(cmd, role); err != nil {
 				return err
 			}
-			return a.Connect(func(c *client.Client) error { return openDashboard(cmd.Context(), a, c, role, life, show) })
+			return a.Connect(func(c *client.Client) error {
+				return openDashboard(cmd.Context(), a, c, role, life, show)
+			})
 		},
 	}
 	cmd.Flags().StringVar(&role, "role", "view", "`role`, what the page may do: view, operate or admin")

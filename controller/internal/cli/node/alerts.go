@@ -26,7 +26,8 @@ func printRaised(a *command.App, v op.Alerts) {
 	}
 	t := &term.Table{Head: []string{"NODE", "PARAMETER", "VALUE", "RAISED AT", "FALLS BELOW", "SINCE"}}
 	for _, n := range v.Alerts {
-		t.Add(n.Node, n.Parameter, command.Amount(n.Value), command.Amount(n.Max), command.Amount(n.Min), a.Ago(n.Since))
+		t.Add(n.Node, n.Parameter, command.Amount(n.Value), command.Amount(n.Max), command.Amount(n.Min),
+			a.Ago(n.Since))
 	}
 	a.Table(t)
 	if v.Omitted > 0 {

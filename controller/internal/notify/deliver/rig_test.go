@@ -66,7 +66,7 @@ func (b *book) Notices(_ context.Context, f notify.Fetch, types []record.Type) (
 			break
 		}
 	}
-	if first := max(f.After, f.Told) + 1; b.gone >= first {
+	if first := max(f.After, f.GoneTo) + 1; b.gone >= first {
 		r.Gone = notify.Gone{First: first, Last: b.gone, Count: b.gone - first + 1}
 	}
 	return r, nil
