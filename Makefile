@@ -111,12 +111,13 @@ images: ## container images, as layouts in bin/images; OUT=DIR, ARCHES="amd64 ar
 release: ## a release in the new folder OUT=DIR, signed with the publisher's key KEY=FILE: shared/docs/releases.md
 	@deploy/ship/release "$(or $(OUT),$(BIN)/release-$(VERSION))" "$(KEY)" "$(PASSWORD_FILE)"
 
-ship-check: ## before a release, beside check: it is built twice the same and its programs run; packages on fresh machines (root on Debian); images of every architecture; every bit of trusted files; 2,000 rollouts
+ship-check: ## before a release, beside check: it is built twice the same and its programs run; packages on fresh machines (root on Debian); images of every architecture; the dashboard with 10,000 nodes; every bit of trusted files; 2,000 rollouts
 	deploy/ship/check
 	go test ./testenv/packages -ship -timeout 2h -v
 	go test ./testenv/images -ship -timeout 1h -v
 	go test $$(grep -rl --include='*_test.go' 'filetest.EveryBit' $(MODULES) | xargs -n1 dirname | sort -u | sed 's|^|./|') \
 		-run 'Damage|Every' -every-bit -timeout 4h
+	go test ./testenv/browser -ship -timeout 1h -v
 	go test ./controller/internal/fleet -run '^TestRolloutSchedules$$' -rollout-schedules 2000 -timeout 1h -v
 
 vm: ## systemd, its units and real control groups in a virtual machine; root on Debian

@@ -112,6 +112,8 @@ export function Fleet({ params, set }) {
       names: list }));
   }, [names, u.rows.size]);
   const open = (n) => { location.hash = link(`nodes/${n}`); };
+  const useful = u.fleet && all.length > 0; // measured by a test
+  useEffect(() => { if (useful) requestAnimationFrame(() => performance.mark("useful")); }, [useful]);
   if (!u.fleet) return html`<p class="faint">…</p>`;
   return html`<h1 class="unseen">Fleet</h1><${Strip} />
     <${Tiles} fleet=${u.fleet} q=${q} setQ=${setQ} />

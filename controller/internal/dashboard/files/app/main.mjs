@@ -150,7 +150,7 @@ function App() {
     onClick=${(e) => { e.preventDefault(); main.current.focus(); }}>To the content</a>
     <header><b>Tandem</b> <nav aria-label="pages">${pages.map(([p, title]) => html`<a href=${link(p)}
       aria-current=${at.page === p ? "page" : undefined}>${title}</a>`)}</nav>
-      <span class=${`live ${unit.live ? "good" : "bad"}`} role="status">${unit.live ? "Live" : unit.note
+      <span class=${`live ${unit.live ? "good" : "bad"}`} role="status" data-at=${unit.at}>${unit.live ? "Live" : unit.note
         ? `NOT LIVE: ${unit.note}` : "…"}</span>
       <button onClick=${() => setHelp(true)} aria-label="help">?</button></header>
     <main id="main" ref=${main} tabindex="-1"><${Page} at=${at} set=${set} /></main>

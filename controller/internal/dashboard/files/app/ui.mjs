@@ -121,7 +121,7 @@ export function Because({ why }) {
   return html`<ol class="why">${(why.sentences ?? []).map((s) => html`<li>
     <p>${s.text}</p>
     ${s.source ? html`<p class="faint">Known from ${s.source}</p>` : null}
-    ${s.changes ? html`<p class="faint">${s.changes}</p>` : null}</li>`)}</ol>`;
+    ${s.changes ? html`<p class="faint">until ${s.changes}</p>` : null}</li>`)}</ol>`;
 }
 
 // Simple is a small table. head has the names of the columns, rows the cells; the first cell names the row.
