@@ -75,7 +75,8 @@ func TestTenThousandNodes(t *testing.T) {
 func (r *rig) maintain(reason string) (seq uint64, at time.Time) {
 	r.t.Helper()
 	r.post("/v1/unit/maintenance", map[string]any{"for": "PT1H", "reason": reason})
-	all, err := r.app.Unit().Entries(r.ctx, app.EntryFilter{Types: []string{"unit-maintenance"}, Reverse: true, Limit: 1})
+	all, err := r.app.Unit().Entries(r.ctx, app.EntryFilter{Types: []string{"unit-maintenance"}, Reverse: true,
+		Limit: 1})
 	if err != nil || len(all) != 1 {
 		r.t.Fatal(all, err)
 	}
@@ -99,7 +100,7 @@ func report(t *testing.T, what string, took, most time.Duration) {
 // metric is a number that the browser keeps of a tab.
 func metric(t *testing.T, ctx context.Context, name string) float64 {
 	t.Helper()
-	var all *performance.GetMetricsResult
+	var all performance.GetMetricsResult
 	do(t, ctx, func(ctx context.Context, tab *chromedp.Target) (v chromedp.Void, err error) {
 		if _, err = cdp.Call(ctx, tab, performance.Enable, performance.EnableParams{}); err == nil {
 			all, err = cdp.Call(ctx, tab, performance.GetMetrics, cdp.Empty{})

@@ -94,7 +94,9 @@ func TestAnswersOfReceivers(t *testing.T) {
 			w.Header().Set("Retry-After", "99999999999999999999")
 			w.WriteHeader(429)
 		}, Answer{Status: 429, Err: "it answered 429 Too Many Requests"}},
-		{"moved", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, 307) },
+		{"moved", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+		},
 			Answer{Status: 307, Err: "it answered 307 Temporary Redirect, and redirects are not followed"}},
 		{"endless", func(w http.ResponseWriter, _ *http.Request) {
 			for range 10_000 {
