@@ -202,8 +202,8 @@ func TestFlagsInDocumentsExist(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	for _, args := range [][]string{{"tandem-controller"}, {"tandem-controller", "journal"}, {"tandem-node"}, {"tandem-key"},
-		{"tandem-broker"},
+	for _, args := range [][]string{{"tandem-controller"}, {"tandem-controller", "journal"}, {"tandem-node"},
+		{"tandem-key"}, {"tandem-broker"},
 		{"tandem"},
 		{"tandem", "config", "apply"},
 		{"tandem", "config", "rollback"}, {"tandem", "config", "check"}, {"tandem", "config", "resolve"},

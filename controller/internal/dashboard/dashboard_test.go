@@ -120,8 +120,8 @@ func TestNothingBecomesMarkup(t *testing.T) {
 		switch path.Ext(name) {
 		case ".mjs":
 			for _, bad := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "DOMParser",
-				"setHTML", "createContextualFragment", "eval(", "Function(", "setAttribute", "localStorage", "indexedDB",
-				"cookie",
+				"setHTML", "createContextualFragment", "eval(", "Function(", "setAttribute", "localStorage",
+				"indexedDB", "cookie",
 				"importScripts", "console.", "window.open", "srcdoc", "dangerously", "XMLHttpRequest",
 				"WebSocket", "import("} {
 				if strings.Contains(text, bad) {
