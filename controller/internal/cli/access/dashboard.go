@@ -38,18 +38,13 @@ var browse = func(ctx context.Context, file string) error {
 	case "windows":
 		name, args = "rundll32", []string{"url.dll,FileProtocolHandler", file}
 	}
-	if out, err := exec.CommandContext(ctx, name, args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w%s", name, err, prefixed(": ", strings.TrimSpace(string(out))))
+	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
+	if text := strings.TrimSpace(string(out)); err != nil && text != "" {
+		return fmt.Errorf("%s: %w: %s", name, err, text)
+	} else if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
-}
-
-// prefixed is text with a prefix; "" if there is no text.
-func prefixed(prefix, text string) string {
-	if text == "" {
-		return ""
-	}
-	return prefix + text
 }
 
 func dashboard(a *command.App) *cobra.Command {

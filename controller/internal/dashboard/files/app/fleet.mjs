@@ -1,13 +1,12 @@
 // The fleet: how many nodes stand how, what should be looked at, a cell and a row for each node, and a search that is
 // the filter of `tandem nodes`.
-import { ask, path, query } from "./api.mjs";
+import { ask, query, send } from "./api.mjs";
 import { cli } from "./commands.mjs";
 import { classWord, Grid } from "./grid.mjs";
 import { Rows } from "./rows.mjs";
 import { Act, Cli, Failure, html, link, looks, Marked, say, signs, span, State, Time, useAnswer, useEffect, useMemo,
   useRef, useState, useUnit, when } from "./ui.mjs";
 import { nodes, unit } from "./unit.mjs";
-import { send } from "./api.mjs";
 
 const classes = ["inStep", "onTheWay", "unwell", "failed", "offline", "revoked"];
 export const filterOf = { inStep: "class:in-step", onTheWay: "class:on-the-way", unwell: "class:unwell",
