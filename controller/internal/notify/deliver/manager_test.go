@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -218,10 +219,10 @@ func TestTest(t *testing.T) {
 func TestTroubleOfTheUnit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, o := newBook(), newTown()
-		var full bool
+		var full atomic.Bool
 		l := begin(t, Config{Dir: t.TempDir(), Unit: "u1", Journal: b, NewSender: o.sender,
 			Steps: func(durable.Step) error {
-				if full {
+				if full.Load() {
 					return errors.New("disk full")
 				}
 				return nil
@@ -239,7 +240,7 @@ func TestTroubleOfTheUnit(t *testing.T) {
 		b.mu.Lock()
 		b.broken = nil
 		b.mu.Unlock()
-		full = true
+		full.Store(true)
 		time.Sleep(time.Minute)
 		if s := *l.workers["r"].shown.Load(); !strings.Contains(s.Error, "cannot be written") || s.Delivered != 1 {
 			t.Errorf("%+v", s)
@@ -251,7 +252,7 @@ func TestTroubleOfTheUnit(t *testing.T) {
 		if _, err := l.Remove(t.Context(), op.NoticeIn{Receiver: "r"}); wire.AsError(err).Code != wire.CodeStorage {
 			t.Errorf("removed although the disk is full: %v", err)
 		}
-		full = false
+		full.Store(false)
 		time.Sleep(time.Minute)
 		if s := *l.workers["r"].shown.Load(); s.State != "ok" || s.Error != "" {
 			t.Errorf("%+v", s)
