@@ -14,6 +14,7 @@ import (
 
 	"tandem.internal/controller/app"
 	"tandem.internal/controller/internal/backup"
+	"tandem.internal/controller/internal/passphrase"
 	"tandem.internal/controller/internal/term"
 	"tandem.internal/shared/durable"
 )
@@ -114,7 +115,7 @@ func (in *createIn) recipients(t *terminal) ([]age.Recipient, error) {
 	if err != nil {
 		return nil, err
 	}
-	one, err := backup.Passphrase(text)
+	one, err := passphrase.Recipient(text)
 	return []age.Recipient{one}, err
 }
 

@@ -1,7 +1,6 @@
 package backup
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -18,14 +17,6 @@ func Recipients(keys []string) (all []age.Recipient, err error) {
 		all = append(all, one...)
 	}
 	return all, nil
-}
-
-// Passphrase returns who a passphrase encrypts for. The more memory and time it takes to try one, the better: a second.
-func Passphrase(text string) (age.Recipient, error) {
-	if text == "" {
-		return nil, errors.New("an empty passphrase protects nothing")
-	}
-	return age.NewScryptRecipient(text)
 }
 
 // Identities returns what opens a backup: the secret keys of a file of age-keygen, or a passphrase.

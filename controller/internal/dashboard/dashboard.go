@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+	"sync"
 )
 
 //go:embed files/index.html files/icon.svg files/app files/vendor
@@ -32,9 +33,11 @@ var types = map[string]string{
 	".svg": "image/svg+xml",
 }
 
-// Files returns the files of the dashboard, each with its path. It panics if one cannot be read, which is a fault of
-// the build.
-func Files() []File {
+// Files returns the files of the dashboard, each with its path. They are compressed once and are the same for everybody,
+// who must not change them. It panics if one cannot be read, which is a fault of the build.
+var Files = sync.OnceValue(files)
+
+func files() []File {
 	var all []File
 	err := fs.WalkDir(embedded, "files", func(name string, d fs.DirEntry, err error) error {
 		kind := types[path.Ext(name)]

@@ -18,6 +18,7 @@ import (
 	"tandem.internal/controller/internal/cli/command"
 	"tandem.internal/controller/internal/client"
 	"tandem.internal/controller/internal/op"
+	"tandem.internal/controller/internal/passphrase"
 )
 
 // Commands are the commands of this package that stand at the top.
@@ -139,12 +140,12 @@ func (w *wanted) create(ctx context.Context, a *command.App, path string) error 
 
 // sealed has a backup made for a key that is used once, and encrypts it for a passphrase instead: neither that nor
 // anything in clear leaves this program.
-func sealed(ctx context.Context, c *client.Client, in op.BackupIn, passphrase string, out io.Writer) error {
+func sealed(ctx context.Context, c *client.Client, in op.BackupIn, text string, out io.Writer) error {
 	once, err := age.GenerateX25519Identity()
 	if err != nil {
 		return err
 	}
-	to, err := age.NewScryptRecipient(passphrase)
+	to, err := passphrase.Recipient(text)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,5 @@
+//go:build race
+
+package passphrase
+
+const underRace = true
