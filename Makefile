@@ -10,12 +10,13 @@ NFPM := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.0
 FUZZTIME ?= 1s
 BASE ?= main
 export GOPRIVATE := tandem.internal
-export GOFLAGS := -buildvcs=false
+# What is built has no path of this machine in it: it is built once for all checkouts.
+export GOFLAGS := -buildvcs=false -trimpath
 export CGO_ENABLED ?= 1
 # Go's own JSON is then built on the one that Tandem uses, where this Go knows that: one in each program, instead of two.
 export GOEXPERIMENT := $(shell GOEXPERIMENT=jsonv2 go env GOEXPERIMENT 2>/dev/null)
 # Programs are pure Go, so that one binary runs on any Linux of its architecture.
-BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
+BUILD := CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)'
 BIN ?= bin
 AGENT ?= $(BIN)/tandem-node
 FULL ?= $(BIN)/tandem-node-full
@@ -45,12 +46,12 @@ cli: ## the operator's program alone, for the system that GOOS and GOARCH name; 
 # notices: shared/docs/adr/019-an-agent-without-inlining.md. tandem-bench measures what this builds.
 agent: ## the node agent alone; AGENT=FILE says where
 	@mkdir -p "$$(dirname "$(AGENT)")"
-	@CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS) -funcalign=1' -gcflags=all=-l -tags nethttpomithttp2 -o "$(AGENT)" ./nodeagent/cmd/tandem-node
+	@CGO_ENABLED=0 go build -ldflags '$(LDFLAGS) -funcalign=1' -gcflags=all=-l -tags nethttpomithttp2 -o "$(AGENT)" ./nodeagent/cmd/tandem-node
 
 # The full agent has BitTorrent, from a module of its own: shared/docs/adr/041-bittorrent-in-a-module-of-its-own.md.
 agent-full: ## the node agent with BitTorrent, as bin/tandem-node-full; FULL=FILE says where else
 	@mkdir -p "$$(dirname "$(FULL)")"
-	@CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS) -funcalign=1' -gcflags=all=-l -o "$(FULL)" ./nodeagent/bittorrent/cmd/tandem-node-full
+	@CGO_ENABLED=0 go build -ldflags '$(LDFLAGS) -funcalign=1' -gcflags=all=-l -o "$(FULL)" ./nodeagent/bittorrent/cmd/tandem-node-full
 
 torrent: ## test what only the full agent has, alone and in real time
 	CGO_ENABLED=0 go test ./nodeagent/bittorrent/...

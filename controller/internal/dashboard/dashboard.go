@@ -33,8 +33,8 @@ var types = map[string]string{
 	".svg": "image/svg+xml",
 }
 
-// Files returns the files of the dashboard, each with its path. They are compressed once and are the same for everybody,
-// who must not change them. It panics if one cannot be read, which is a fault of the build.
+// Files returns the files of the dashboard, each with its path. They are compressed once, and nobody changes them. It
+// panics if one cannot be read, which is a fault of the build.
 var Files = sync.OnceValue(files)
 
 func files() []File {

@@ -135,10 +135,25 @@ func TestKeptLayers(t *testing.T) {
 	}
 }
 
-// TestManyEntries: what is due is found in a time that grows with entries, and not with these times what runs: a
-// minute, if it does.
+// TestManyEntries: what is due is found in a time that grows with entries, and not with these times what runs: ten
+// times as many would take a hundred times as long.
 func TestManyEntries(t *testing.T) {
-	const n = 10000
+	find := func(n int) time.Duration {
+		u, d := manyEntries(n)
+		start := time.Now()
+		if f := follow.Input(u, d); len(f) != 1 || len(u.Subjects[n-1].Items) != 1 {
+			t.Errorf("%d failures", len(f))
+		}
+		return time.Since(start)
+	}
+	few := max(find(1000), find(1000)) // the machine is busy with other things
+	if many := find(10000); many > 40*few {
+		t.Errorf("1,000 entries took %v, 10,000 took %v", few, many)
+	}
+}
+
+// manyEntries returns a unit on which n subjects run a service, and a wish for a version of it that is not there.
+func manyEntries(n int) (*steer.Unit, *cloud.DesiredStatus) {
 	u := &steer.Unit{Input: desired.Input{}}
 	for i := range 100 {
 		u.Items = append(u.Items, items.Item{ID: "web", State: items.Ready,
@@ -154,13 +169,7 @@ func TestManyEntries(t *testing.T) {
 		d.Instances = append(d.Instances, cloud.DesiredInstance{Item: d.Items[0].Item, Subject: subject,
 			NumInstances: 1})
 	}
-	start := time.Now()
-	if f := follow.Input(u, d); len(f) != 1 || len(u.Subjects[n-1].Items) != 1 {
-		t.Errorf("%d failures", len(f))
-	}
-	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("it took %v", took)
-	}
+	return u, d
 }
 
 // TestNothingIsStartedInTheOldVersion: what is asked for of a version that is not there, beside what runs of the old

@@ -7,8 +7,8 @@ import (
 	"filippo.io/age"
 )
 
-// Recipient returns who a passphrase encrypts for. To try one takes a second and 256 MiB: age's own measure, 2^18. Under
-// the race detector that would be half a minute, and it takes less.
+// Recipient returns who a passphrase encrypts for. To try one takes a second and 256 MiB: age's own measure, 2^18.
+// Under the race detector that would be half a minute, and it takes less.
 func Recipient(text string) (age.Recipient, error) {
 	if text == "" {
 		return nil, errors.New("an empty passphrase protects nothing")
