@@ -18,6 +18,8 @@ import (
 
 const (
 	livePage  = 250         // nodes that are looked at in one turn of the loop
+	liveRest  = 25          // times as long as a look took nothing is looked at
+	liveMost  = time.Second // but not longer
 	liveIdle  = time.Minute // without a viewer the table is given up
 	liveWhole = time.Minute // all nodes are looked at again: tokens end without a record
 )
@@ -53,11 +55,13 @@ func (w *watched) run(ctx context.Context) {
 		case <-w.wake:
 		}
 		for t := w.kept(); t != nil; t = w.kept() {
-			changed := w.c.Changed()
+			changed, began := w.c.Changed(), w.c.cfg.Now()
 			if err := w.fresh(ctx, t); err != nil {
 				w.c.cfg.Log.Debug("the table of nodes is not up to date", zap.Error(err))
 			}
-			if !pausing(ctx, w.c.cfg.LiveEvery, nil) || !pausing(ctx, liveIdle, changed) {
+			took := w.c.cfg.Now().Sub(began)
+			rest := max(w.c.cfg.LiveEvery, min(liveRest*took, liveMost)) // nobody waits for viewers
+			if !pausing(ctx, rest, nil) || !pausing(ctx, liveIdle, changed) {
 				return
 			}
 		}

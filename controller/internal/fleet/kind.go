@@ -41,10 +41,16 @@ func (f *Fleet) as(n *Node, k wire.Kind) kind.Node {
 	v := kind.Node{Name: n.Name, Up: n.Up, Since: n.Since, Revoked: f.isRevoked(n.Name), Info: n.Info,
 		Alerts: n.Alerts}
 	if s := n.Kinds[k]; s != nil {
-		v.Document, v.Detail, v.At = &s.Document, s.Detail, s.At
-		if s.progress != nil {
-			v.Detail, v.At = s.progress, s.heardAt
-		}
+		v.Document = &s.Document
+		v.Detail, v.At = s.newest()
 	}
 	return v
+}
+
+// newest is the detail that was heard last, and when.
+func (s *KindState) newest() (any, time.Time) {
+	if s.progress != nil {
+		return s.progress, s.heardAt
+	}
+	return s.Detail, s.At
 }

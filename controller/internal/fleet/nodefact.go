@@ -15,11 +15,11 @@ func (f *Fleet) Fact(v *view.Node) why.NodeFact {
 	}
 	var troubles []rollout.Trouble
 	for _, o := range f.outputs {
-		d := f.as(n, o.Name).Detail
-		if d == nil {
+		k := n.Kinds[o.Name]
+		if k == nil || o.Troubles == nil {
 			continue
 		}
-		if o.Troubles != nil {
+		if d, _ := k.newest(); d != nil {
 			troubles = append(troubles, o.Troubles(d)...)
 		}
 	}
@@ -32,10 +32,10 @@ func (f *Fleet) HealthOf(node string) *wire.Health {
 	if n == nil {
 		return nil
 	}
-	for _, o := range f.outputs {
-		if h, ok := f.as(n, o.Name).Detail.(*wire.Health); ok {
-			return h
-		}
+	if k := n.Kinds[wire.KindHealth]; k != nil {
+		d, _ := k.newest()
+		h, _ := d.(*wire.Health)
+		return h
 	}
 	return nil
 }

@@ -70,13 +70,13 @@ func Unwell(n *view.Node) bool {
 func underWay(h *view.Health) bool { return h != nil && h.State == view.HealthTrial }
 
 // fault names a kind whose newest document the node does not run, and will not; "": there is none.
-func fault(n *view.Node) wire.Kind {
-	for _, kind := range slices.Sorted(maps.Keys(n.Documents)) {
-		if d := n.Documents[kind]; !d.InSync && (d.Error != nil || refused(&d)) {
-			return kind
+func fault(n *view.Node) (first wire.Kind) {
+	for kind, d := range n.Documents {
+		if !d.InSync && (d.Error != nil || refused(&d)) && (first == "" || kind < first) {
+			first = kind
 		}
 	}
-	return ""
+	return first
 }
 
 // refused reports whether the node has told that what it should run failed there.

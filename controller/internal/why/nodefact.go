@@ -1,7 +1,7 @@
 package why
 
 import (
-	"maps"
+	"cmp"
 	"slices"
 	"time"
 
@@ -48,8 +48,7 @@ func FactOf(n *view.Node, report *wire.Health, troubles []rollout.Trouble, raise
 	if n.Info != nil && n.Info.Error != nil {
 		f.InError = n.Info.Error.Code
 	}
-	for _, name := range slices.Sorted(maps.Keys(n.Documents)) {
-		d := n.Documents[name]
+	for name, d := range n.Documents {
 		if d.Desired != nil && !d.InSync {
 			if err := refused(d); err != nil {
 				f.Refused = append(f.Refused, RefusedDoc{name, err.Code})
@@ -59,6 +58,7 @@ func FactOf(n *view.Node, report *wire.Health, troubles []rollout.Trouble, raise
 			f.ClockOff = true
 		}
 	}
+	slices.SortFunc(f.Refused, func(a, b RefusedDoc) int { return cmp.Compare(a.Kind, b.Kind) })
 	for _, t := range troubles {
 		switch t.Aspect {
 		case plan.Checks:
