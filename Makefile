@@ -57,7 +57,7 @@ torrent: ## test what only the full agent has, alone and in real time
 	CGO_ENABLED=0 go test ./nodeagent/bittorrent/...
 
 test: brokers ## every test, under the race detector, also those against real brokers
-	@deploy/demo/test
+	@deploy/demo/memory deploy/demo/test
 
 quick: ## vet and test what has changed since BASE (main), in under a minute; prints what it left out
 	@go run ./testenv/cmd/quick -base "$(BASE)"
@@ -116,10 +116,10 @@ ship-check: ## before a release, beside check: it is built twice the same and it
 	deploy/ship/check
 	go test ./testenv/packages -ship -timeout 2h -v
 	go test ./testenv/images -ship -timeout 1h -v
-	go test $$(grep -rl --include='*_test.go' 'filetest.EveryBit' $(MODULES) | xargs -n1 dirname | sort -u | sed 's|^|./|') \
+	deploy/demo/memory go test $$(grep -rl --include='*_test.go' 'filetest.EveryBit' $(MODULES) | xargs -n1 dirname | sort -u | sed 's|^|./|') \
 		-run 'Damage|Every' -every-bit -timeout 4h
 	go test ./testenv/browser -ship -timeout 1h -v
-	go test ./controller/internal/fleet -run '^TestRolloutSchedules$$' -rollout-schedules 2000 -timeout 1h -v
+	deploy/demo/memory go test ./controller/internal/fleet -run '^TestRolloutSchedules$$' -rollout-schedules 2000 -timeout 1h -v
 
 vm: ## systemd, its units and real control groups in a virtual machine; root on Debian
 	@deploy/vm/run
