@@ -206,11 +206,11 @@ type telling struct {
 // tells is a sample whose journal has these entries.
 func tells(entries []view.Entry) change {
 	return func(t *testing.T) (*apitest.Rig, api.Core) {
-		u := apitest.StartSample(t)
-		for i := range entries {
-			entrywords.Tell(&entries[i], kinds.All())
+		u, all := apitest.StartSample(t), slices.Clone(entries) // other tests have them, too
+		for i := range all {
+			entrywords.Tell(&all[i], kinds.All())
 		}
-		return u, telling{u, entries}
+		return u, telling{u, all}
 	}
 }
 
