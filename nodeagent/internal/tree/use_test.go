@@ -213,6 +213,8 @@ func TestTreeGone(t *testing.T) {
 
 // TestRoomIsAskedFor: whatever entries an archive has, no more of the disk is taken than was asked for before; and
 // without room nothing is left.
+//
+// In memory directories and names take no room, so it looks at a disk.
 func TestRoomIsAskedFor(t *testing.T) {
 	many := func(each func(name string) item) (all []item) {
 		for i := range 120 {
@@ -232,7 +234,7 @@ func TestRoomIsAskedFor(t *testing.T) {
 		"one large file":          {file("f", strings.Repeat("x", 1<<20))},
 		"larger than its archive": {{name: "f", body: "x"}},
 	} {
-		s, _ := open(t)
+		s := reopen(t, filepath.Join(onDisk(t), "layers"))
 		asked, most := int64(0), int64(1<<40)
 		had := int64(0)
 		s.Limits.Full = func(taken int64) { had = taken }
@@ -270,4 +272,19 @@ func TestRoomIsAskedFor(t *testing.T) {
 			t.Errorf("%s, without room: %v, left\n%s", name, err, listing(t, s.Dir))
 		}
 	}
+}
+
+// onDisk returns a directory that is not in memory, as temporary ones may be.
+func onDisk(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/var/tmp", "tandem-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }
