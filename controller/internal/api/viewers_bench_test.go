@@ -80,7 +80,7 @@ func readBy(h http.Handler, path string, readers ...*reader) (leave func()) {
 }
 
 // BenchmarkViewers: what an apply to 10,000 nodes costs the processors without viewers, with a hundred, and with as
-// many who do not read. It fails if viewers add more than a tenth.
+// many who do not read. There is no broker in it: tandem-bench viewers measures with one, and has the bound.
 func BenchmarkViewers(b *testing.B) {
 	u, h := tenThousand(b)
 	version := 0
@@ -116,9 +116,6 @@ func BenchmarkViewers(b *testing.B) {
 		b.Logf("an apply: %s alone, %s with 100 viewers, %s with 100 that do not read", alone, watched, blocked)
 		b.ReportMetric(float64(watched)/float64(alone), "watched/alone")
 		b.ReportMetric(float64(blocked)/float64(alone), "blocked/alone")
-		if float64(watched) > 1.10*float64(alone) {
-			b.Errorf("a hundred viewers cost an apply %.0f %%", 100*float64(watched-alone)/float64(alone))
-		}
 	}
 }
 

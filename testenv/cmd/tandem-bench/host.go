@@ -42,6 +42,7 @@ type hostConfig struct {
 	// Product.
 	Broker string // address of an external broker; "": embedded
 	TLS    bool   // the embedded broker serves with TLS, to nodes that have joined
+	Socket string // of the HTTP API; "": there is none
 
 	// Nodes.
 	Nodes   int

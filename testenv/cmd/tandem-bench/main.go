@@ -66,6 +66,7 @@ var sections = []struct {
 	{"restart", "the controller is killed and starts again", restartSection},
 	{"scale", "a checked apply to as many nodes as memory allows, over pipes", scaleSection},
 	{"refill", "a broker outside is killed and an empty one starts", refillSection},
+	{"viewers", "an apply while a hundred viewers look on", viewersSection},
 	{"memory", "the controller's memory per idle node", memorySection},
 	{"shipped", "the shipped controller's memory as its user sees it, plain and with mutual TLS", shippedSection},
 	{"journal", "records made durable per second", journalSection},
@@ -100,7 +101,7 @@ func bench(args []string) error {
 	transport := flags.String("transport", "tcp,pipe", "how the nodes reach the broker in apply: tcp (the broker in "+
 		"a process of its own), pipe (all in one process)")
 	b := &session{}
-	flags.IntVar(&b.large, "large", 10_000, "nodes in storm, restart, refill, memory and shipped")
+	flags.IntVar(&b.large, "large", 10_000, "nodes in storm, restart, refill, viewers, memory and shipped")
 	flags.IntVar(&b.scale, "scale", 45_000, "nodes in scale")
 	flags.IntVar(&b.records, "records", 1_000_000, "records in the journal of records")
 	flags.DurationVar(&b.idle, "idle", 2*time.Minute, "how long the controller is left alone in shipped")

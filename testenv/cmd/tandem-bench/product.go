@@ -21,7 +21,7 @@ import (
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// product is the controller as it is shipped, but for its HTTP API.
+// product is the controller as it is shipped, with its HTTP API if viewers are to look.
 type product struct {
 	app  *app.App
 	made atomic.Int64 // commits of the journal
@@ -35,7 +35,8 @@ func newProduct(cfg hostConfig, l net.Listener) (role, error) {
 		Unit: unitName, StateDir: filepath.Join(cfg.Dir, "state"), Listen: "127.0.0.1:0", KeepRecords: keepRecords,
 		CheckTimeout: time.Minute, ReportGrace: 5 * time.Second,
 	}
-	deps := app.Deps{NoAPI: true}
+	c.Socket = cfg.Socket
+	deps := app.Deps{NoAPI: cfg.Socket == ""}
 	p := &product{}
 	deps.JournalFaults.AfterCommit = func() error { // this one only counts
 		p.made.Add(1)
