@@ -9,8 +9,8 @@ import (
 	"tandem.internal/controller/internal/record"
 )
 
-// TestWrongClockHasNothingGoEarly: while the clock was ahead, or showed what cannot be, for however long, no record goes
-// for its age that is younger than what is kept, and the oldest ones do.
+// TestWrongClockHasNothingGoEarly: while the clock was ahead, or showed what cannot be, for however long, no record
+// goes for its age that is younger than what is kept, and the oldest ones do.
 func TestWrongClockHasNothingGoEarly(t *testing.T) {
 	const day = 24 * time.Hour
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
