@@ -15,6 +15,14 @@ import (
 	"tandem.internal/shared/settings"
 )
 
+// backupKeys returns an error for a key of --backup-to that is none: else no backup is made, which is told days later.
+func (c *Config) backupKeys() error {
+	if _, err := backup.Recipients(c.BackupTo); err != nil {
+		return fmt.Errorf("--backup-to: %w", err)
+	}
+	return nil
+}
+
 // backup says what a backup of the unit is made of.
 func (c *Config) backup() backup.Config {
 	return backup.Config{Dir: c.StateDir, Settings: c.settingsFiles()}

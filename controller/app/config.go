@@ -242,7 +242,8 @@ func (c *Config) mistake() error {
 	if _, _, err := c.httpDoor(); err != nil {
 		return err
 	}
-	for _, check := range []func() error{c.limits, c.times, c.places, c.artefactLimits, c.keepLimits} {
+	for _, check := range []func() error{c.limits, c.times, c.places, c.artefactLimits, c.keepLimits,
+		c.backupKeys} {
 		if err := check(); err != nil {
 			return err
 		}

@@ -61,15 +61,11 @@ func openKeyring(dir, journal string, steps durable.Steps) (*keyring, error) {
 		}
 	}
 	for _, path := range paths {
-		key, _, err := readKey(path) // its name proves it
+		key, err := namedKey(path)
 		if err != nil {
 			return nil, err
 		}
-		s := r.add(key, path)
-		if want := keyFile(s.Key().ID); filepath.Base(path) != want {
-			return nil, fmt.Errorf("signing key: %s holds another key than its name says; it belongs into %s", path,
-				want)
-		}
+		r.add(key, path)
 	}
 	key, proved, err := readKey(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -139,6 +135,19 @@ func (r *keyring) Forget(kid string) error {
 	delete(r.keys, kid)
 	delete(r.path, kid)
 	return nil
+}
+
+// namedKey reads a key whose file is named by its ID, which proves it, or firstKeyFile.
+func namedKey(path string) (ed25519.PrivateKey, error) {
+	key, _, err := readKey(path)
+	if err != nil {
+		return nil, err
+	}
+	want := keyFile(seal.KeyID(key.Public().(ed25519.PublicKey)))
+	if name := filepath.Base(path); name != firstKeyFile && name != want {
+		return nil, fmt.Errorf("signing key: %s holds another key than its name says; it belongs into %s", path, want)
+	}
+	return key, nil
 }
 
 // readKey reads one key; the error is fs.ErrNotExist if there is no such file. It is proved by its public half, which

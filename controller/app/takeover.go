@@ -6,11 +6,19 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
 
 	"tandem.internal/controller/internal/artefact/store"
 	"tandem.internal/controller/internal/backup"
+	"tandem.internal/controller/internal/ca"
 	"tandem.internal/controller/internal/journal"
+	"tandem.internal/controller/internal/revoked"
 	"tandem.internal/controller/internal/term"
+	"tandem.internal/controller/internal/tokens"
+	"tandem.internal/shared/door"
 )
 
 // Finding is one thing that was looked at before this program takes a unit over.
@@ -29,12 +37,17 @@ const startRoom = 16 << 20
 // Check returns an error that names the first setting that cannot work.
 func (c *Config) Check() error { return c.check() }
 
-// TakeOver looks whether this program could go on with the unit in a state directory. It writes nothing and takes no
-// lock: another controller may be running there. Rights are those of the process: it has to be of the service's user.
-func TakeOver(dir string) (all []Finding) {
+// TakeOver looks whether this program could go on with the unit in a state directory, and with the files that the
+// settings name; of settings that have a mistake, the directory is enough. It writes nothing and takes no lock: another
+// controller may be running there. Rights are those of the process: it has to be of the service's user.
+func TakeOver(c *Config) (all []Finding) {
+	dir := c.StateDir
+	for _, err := range c.unusable() {
+		all = append(all, obstacle("settings", err.Error()))
+	}
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return []Finding{{About: "state-dir", Text: dir + " is not there: a new unit begins"}}
+		return append(all, Finding{About: "state-dir", Text: dir + " is not there: a new unit begins"})
 	}
 	if err == nil && !info.IsDir() {
 		err = fmt.Errorf("%s is not a directory", dir)
@@ -43,19 +56,26 @@ func TakeOver(dir string) (all []Finding) {
 		err = fmt.Errorf("%s: its owner may not write there (chmod 700)", dir)
 	}
 	if err != nil {
-		return []Finding{obstacle("state-dir", err.Error())}
+		return append(all, obstacle("state-dir", err.Error()))
 	}
+	var wrong []Finding
 	for _, check := range []func(string) error{backup.Check, func(dir string) error {
 		_, err := backup.Restored(dir)
 		return err
 	}, rights} {
 		if err := check(dir); err != nil {
-			all = append(all, obstacle("state-dir", err.Error()))
+			wrong = append(wrong, obstacle("state-dir", err.Error()))
 		}
 	}
-	if all == nil {
-		all = append(all, Finding{About: "state-dir", Text: dir + " is the unit's, and can be written"})
+	if wrong == nil { // else it may be the same once more
+		for _, err := range c.unsound() {
+			wrong = append(wrong, obstacle("state-dir", err.Error()))
+		}
 	}
+	if wrong == nil {
+		wrong = append(wrong, Finding{About: "state-dir", Text: dir + " is the unit's, and can be written"})
+	}
+	all = append(all, wrong...)
 	copied, f := lookAtJournal(filepath.Join(dir, "journal.db"))
 	return append(all, f, room(dir, copied))
 }
@@ -91,6 +111,48 @@ func rights(dir string) error {
 		}
 	}
 	return nil
+}
+
+// unusable says which files that the settings name a start would not take. What this process may not read, the service
+// may: it can be in more groups than the owner of its directory.
+func (c *Config) unusable() (all []error) {
+	if c.HTTPCert != "" {
+		_, err := door.OpenKeyPair(c.HTTPCert, c.HTTPKey, "--http-cert, --http-key", zap.NewNop())
+		all = append(all, err)
+	}
+	if c.Broker != "" {
+		_, err := c.brokerRoots()
+		all = append(all, err)
+	}
+	return slices.DeleteFunc(all, func(err error) bool { return err == nil || errors.Is(err, fs.ErrPermission) })
+}
+
+// unsound says which small files of the state directory a start would not take, because of what they hold or who may
+// use them. It reads them as a start does.
+func (c *Config) unsound() (all []error) {
+	entries, err := os.ReadDir(c.StateDir)
+	if err != nil {
+		return []error{err}
+	}
+	withCA := c.ListenTLS != "" || c.JoinListen != "" || c.httpOfCA()
+	for _, e := range entries {
+		path := filepath.Join(c.StateDir, e.Name())
+		var err error
+		switch name := e.Name(); {
+		case name == firstKeyFile || strings.HasPrefix(name, "unit-key-"):
+			_, err = namedKey(path)
+		case name == tokens.FileName:
+			_, err = tokens.Read(path)
+		case name == revoked.FileName || name == revoked.TokensFile:
+			_, err = revoked.Read(path)
+		case withCA && (name == ca.KeyFile || strings.HasPrefix(name, "ca-key-")):
+			err = ca.CheckFile(c.Unit, path)
+		}
+		if err != nil {
+			all = append(all, err)
+		}
+	}
+	return all
 }
 
 // lookAtJournal also returns how many bytes the copy has that an upgrade of its format keeps.

@@ -17,18 +17,9 @@ const maxPEM = 4 << 20
 // brokerTLS returns the TLS configuration for --broker. The unit's CAs are those that count at each handshake: a
 // rotation needs no restart.
 func (a *App) brokerTLS() (*tls.Config, error) {
-	roots, err := x509.SystemCertPool()
+	roots, err := a.cfg.brokerRoots()
 	if err != nil {
-		roots = x509.NewCertPool() // a system without any
-	}
-	if a.cfg.BrokerCA != "" {
-		text, err := durable.ReadFile(a.cfg.BrokerCA, maxPEM)
-		if err != nil {
-			return nil, fmt.Errorf("--broker-ca: %w", err)
-		}
-		if roots = x509.NewCertPool(); !roots.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("--broker-ca: there is no certificate in %s", a.cfg.BrokerCA)
-		}
+		return nil, err
 	}
 	conf := &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots}
 	if c := a.trust.ca; c != nil {
@@ -39,6 +30,26 @@ func (a *App) brokerTLS() (*tls.Config, error) {
 		conf.VerifyConnection = func(state tls.ConnectionState) error { return a.verifyBroker(state, roots) }
 	}
 	return conf, nil
+}
+
+// brokerRoots are the authorities that may vouch for the broker: those of --broker-ca, or the system's.
+func (c *Config) brokerRoots() (*x509.CertPool, error) {
+	if c.BrokerCA == "" {
+		roots, err := x509.SystemCertPool()
+		if err != nil {
+			roots = x509.NewCertPool() // a system without any
+		}
+		return roots, nil
+	}
+	text, err := durable.ReadFile(c.BrokerCA, maxPEM)
+	if err != nil {
+		return nil, fmt.Errorf("--broker-ca: %w", err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("--broker-ca: there is no certificate in %s", c.BrokerCA)
+	}
+	return roots, nil
 }
 
 // verifyBroker is the usual verification of a broker's certificate, by roots and, without --broker-ca, the unit's CAs;

@@ -93,6 +93,10 @@ func onUpgrade(args []string, stdout io.Writer) error {
 		}
 		err = in.Check()
 	}
+	cfg := &in.Config
+	if err != nil {
+		cfg = &app.Config{StateDir: in.StateDir} // of the others nobody knows
+	}
 	about := app.Finding{About: "settings", Text: "this program understands them"}
 	if err != nil {
 		about = app.Finding{About: "settings", Obstacle: true, Text: err.Error() + " (put it right, or remove it)"}
@@ -102,7 +106,7 @@ func onUpgrade(args []string, stdout io.Writer) error {
 		if err := owner.Become(c.StateDir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			c.Findings = append(c.Findings, app.Finding{About: "state-dir", Obstacle: true, Text: err.Error()})
 		} else {
-			c.Findings = append(c.Findings, app.TakeOver(c.StateDir)...)
+			c.Findings = append(c.Findings, app.TakeOver(cfg)...)
 		}
 	}
 	c.OK = !slices.ContainsFunc(c.Findings, func(f app.Finding) bool { return f.Obstacle })

@@ -39,21 +39,38 @@ func (c *CA) load() error {
 		}
 	}
 	for _, path := range append([]string{filepath.Join(c.dir, KeyFile)}, paths...) {
-		data, err := os.ReadFile(path)
+		a, err := c.named(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		} else if err != nil {
 			return err
 		}
-		a, err := c.read(path, data)
-		if err != nil {
-			return err
-		}
-		if name := filepath.Base(path); name != KeyFile && name != keyFile(a.fp) {
-			return fmt.Errorf("%s holds another CA than its name says; it belongs into %s", path, keyFile(a.fp))
-		}
 		c.held[a.fp] = a
 		c.raiseFloor(a.cert.NotBefore)
+	}
+	return nil
+}
+
+// named reads the file of an authority, which its name has to say.
+func (c *CA) named(path string) (*authority, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	a, err := c.read(path, data)
+	if err != nil {
+		return nil, err
+	}
+	if name := filepath.Base(path); name != KeyFile && name != keyFile(a.fp) {
+		return nil, fmt.Errorf("%s holds another CA than its name says; it belongs into %s", path, keyFile(a.fp))
+	}
+	return a, nil
+}
+
+// CheckFile returns why Open would not take a CA's file; nil: it would. It changes nothing.
+func CheckFile(unit, path string) error {
+	if _, err := (&CA{unit: unit}).named(path); err != nil {
+		return fmt.Errorf("unit CA: %w", err)
 	}
 	return nil
 }

@@ -113,6 +113,12 @@ func TestExportOfWhatGoesIsProved(t *testing.T) {
 	if _, _, err := j.ExportSome(t.Context(), &brokenWriter{}, []uint64{left[0]}); err == nil {
 		t.Error("a writer that fails")
 	}
+	altered := logValues(t, j)[left[0]]
+	altered[len(altered)-1] ^= 1
+	putRaw(t, j, left[0], altered)
+	if _, _, err := j.ExportSome(t.Context(), nil, left[:1]); !errors.Is(err, ErrDamaged) {
+		t.Errorf("a record that was altered: %v", err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, _, err := j.ExportSome(ctx, nil, []uint64{2}); !errors.Is(err, context.Canceled) {
@@ -222,6 +228,9 @@ func TestVerifyOfManyTrims(t *testing.T) {
 	if text := p.String(); !p.OK() || p.Trimmed != maxTrims+3 || len(p.Trims) != maxTrims ||
 		!strings.HasSuffix(text, "\n… and 3 trims before") || !strings.Contains(text, newest) {
 		t.Error(text)
+	}
+	if first := p.Trims[0].Seq; first != 30+3+1 {
+		t.Errorf("the oldest one that is told is record %d", first)
 	}
 	mustAppend(t, j, Batch{Records: []Record{{At: testTime, Type: record.Trimmed, Data: []byte("{")}}})
 	if p := mustVerify(t, j); p.OK() || !strings.Contains(p.String(), "cannot be read") {

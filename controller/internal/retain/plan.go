@@ -37,42 +37,39 @@ const (
 // order.
 type Plan struct {
 	rules Rules
-	now   time.Time // zero: the time is not known, and nothing goes for its age
-	shown time.Time // the newest time that records showed
-	young map[Kind]uint64
+	now   time.Time        // zero: the time is not known, and nothing goes for its age
+	shown time.Time        // the newest time that records showed
+	old   map[Kind]uint64  // the newest record that showed a time too old for its kind
 	There map[Kind]*Amount // what is there, without what goes
 }
 
 // NewPlan begins one.
 func NewPlan(rules Rules, now time.Time) *Plan {
-	p := &Plan{rules: rules, now: now, young: map[Kind]uint64{}, There: map[Kind]*Amount{}}
+	p := &Plan{rules: rules, now: now, old: map[Kind]uint64{}, There: map[Kind]*Amount{}}
 	for _, k := range slices.Concat(Kinds, []Kind{Always}) {
 		p.There[k] = &Amount{}
 	}
 	return p
 }
 
-// Count takes in the next record. A record counts as old as the records up to it show: one that was written while the
-// clock was behind is no older than those before it, and none makes others young that is from the future.
+// Count takes in the next record. A record is old if it, or a later one, shows so. One from the future shows nothing,
+// nor does one that is older than those before it: the clock was ahead or behind then, nobody knows for how long.
 func (p *Plan) Count(h Header) {
 	a := p.There[Of(h.Type, h.Kind)]
 	a.Records, a.Bytes = a.Records+1, a.Bytes+int64(h.Size)
-	if h.At.After(p.now) || !h.At.After(p.shown) {
+	if h.At.After(p.now) || h.At.Before(p.shown) {
 		return
 	}
 	p.shown = h.At
 	for kind, rule := range p.rules {
-		if p.young[kind] == 0 && rule.Age > 0 && p.now.Sub(p.shown) < rule.Age {
-			p.young[kind] = h.Seq
+		if rule.Age > 0 && p.now.Sub(p.shown) >= rule.Age {
+			p.old[kind] = h.Seq
 		}
 	}
 }
 
 // Old reports whether a record is older than those of its kind that are kept.
-func (p *Plan) Old(kind Kind, seq uint64) bool {
-	young, has := p.young[kind]
-	return p.rules[kind].Age > 0 && !p.shown.IsZero() && (!has || seq < young)
-}
+func (p *Plan) Old(kind Kind, seq uint64) bool { return seq <= p.old[kind] }
 
 // Goes says why a record goes, or that it stays. Documents are asked about elsewhere: some of them are in use.
 func (p *Plan) Goes(h Header) Reason {

@@ -48,10 +48,19 @@ type List struct {
 
 // Open reads the file at path; one that is not there is an empty list. steps is a fault seam, nil in production.
 func Open(path string, steps durable.Steps) (*List, error) {
-	l := &List{path: path, steps: steps, all: map[string]time.Time{}}
 	if err := durable.Clean(path); err != nil {
 		return nil, fmt.Errorf("revocations: %w", err)
 	}
+	l, err := Read(path)
+	if err == nil {
+		l.steps = steps
+	}
+	return l, err
+}
+
+// Read is Open without a change of the disk: what a crash has left stays.
+func Read(path string) (*List, error) {
+	l := &List{path: path, all: map[string]time.Time{}}
 	data, err := durable.ReadFile(path, maxFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

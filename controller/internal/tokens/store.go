@@ -73,7 +73,6 @@ func Open(cfg Config) (*Store, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	fail := func(err error) (*Store, error) { return nil, fmt.Errorf("tokens: %s: %w", cfg.Path, err) }
 	if err := durable.Clean(cfg.Path); err != nil {
 		return nil, fmt.Errorf("tokens: %w", err)
 	}
@@ -83,22 +82,8 @@ func Open(cfg Config) (*Store, error) {
 	}
 	s := &Store{cfg: cfg, revoked: gone, changes: make(chan struct{}, 1)}
 	st := &state{revocations: map[string]revocation{}}
-	data, err := os.ReadFile(cfg.Path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return nil, fmt.Errorf("tokens: %w", err)
-	default:
-		info, err := os.Stat(cfg.Path)
-		if err != nil {
-			return nil, fmt.Errorf("tokens: %w", err)
-		}
-		if info.Mode().Perm()&0o077 != 0 {
-			return fail(fmt.Errorf("others may use it (mode %04o); chmod 600 it", info.Mode().Perm()))
-		}
-		if st.set, err = Decode(data); err != nil {
-			return fail(fmt.Errorf("%w; restore it from a backup, or remove it and make new tokens", err))
-		}
+	if st.set, err = Read(cfg.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
 	}
 	all := gone.All()
 	st.set = slices.DeleteFunc(st.set, func(t Token) bool { _, is := all[revoked.OfToken(t.Hash)]; return is })
@@ -107,6 +92,26 @@ func Open(cfg Config) (*Store, error) {
 	}
 	s.current.Store(st)
 	return s, nil
+}
+
+// Read reads the file of tokens. The error's message says what to do; it is fs.ErrNotExist if there is none.
+func Read(path string) (Set, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("tokens: %w", err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("tokens: %w", err)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("tokens: %s: others may use it (mode %04o); chmod 600 it", path, info.Mode().Perm())
+	}
+	set, err := Decode(data)
+	if err != nil {
+		return nil, fmt.Errorf("tokens: %s: %w; restore it from a backup, or remove it and make new tokens", path, err)
+	}
+	return set, nil
 }
 
 func newRevocation() revocation {
