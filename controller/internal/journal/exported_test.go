@@ -198,6 +198,14 @@ func TestVerifyExportOfAnother(t *testing.T) {
 	}
 }
 
+// A trim that says of other kinds than those in its file is told.
+func TestVerifyExportKinds(t *testing.T) {
+	j, one, _ := twoExports(t, func(d *record.TrimmedData) { d.Kinds = map[string]int{"boot": d.Count} })
+	if got, text := rules(t, j, one); got != "trim" || !strings.Contains(text, "it has other kinds of records") {
+		t.Error(text)
+	}
+}
+
 // An export joins what the journal still has beside its records.
 func TestVerifyExportJoins(t *testing.T) {
 	j, one, two := twoExports(t, nil)
