@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"tandem.internal/shared/jointoken"
@@ -123,11 +124,14 @@ func zipped(s string) string {
 
 const chunked = "Transfer-Encoding: chunked\n"
 
+// bomb and smallBomb are packed when they are asked for: this program is also the keeper of each agent.
 var (
-	bomb = zipped(strings.Repeat(" ", 64<<20))
-	// the request that is smuggled: it has no token
-	stray = "GET /v1/journal/export HTTP/1.1\nHost: x\nConnection: close\n\n"
+	bomb      = sync.OnceValue(func() string { return zipped(strings.Repeat(" ", 64<<20)) })
+	smallBomb = sync.OnceValue(func() string { return zipped(strings.Repeat(" ", 8<<20) + "{}") })
 )
+
+// stray is the request that is smuggled: it has no token.
+const stray = "GET /v1/journal/export HTTP/1.1\nHost: x\nConnection: close\n\n"
 
 // httpDoor are attempts at the operators' API.
 var httpDoor = []attempt{
@@ -221,7 +225,9 @@ var httpDoor = []attempt{
 		doors("405 not-supported")},
 	{"a form from a web page", aClient, asks(post("/v1/config/restore", "Origin: http://evil\nContent-Type: "+
 		"application/x-www-form-urlencoded\n", "a=b")), doors("403 not-allowed")},
-	{"a compressed bomb as a configuration", aClient, asks(post("/v1/config", "Content-Encoding: gzip\n", bomb)),
+	{"a compressed bomb as a configuration", aClient, func(a *try) string {
+		return asks(post("/v1/config", "Content-Encoding: gzip\n", bomb()))(a)
+	},
 		doors("400 malformed")},
 	{"a configuration of 100,000 levels", aClient, asks(post("/v1/config", "", strings.Repeat("[", 100_000))),
 		doors("400 malformed")},
@@ -291,8 +297,9 @@ var joinDoor = []attempt{
 		r["csr"] = request(a.t, newKey(a.t), &x509.CertificateRequest{Subject: pkix.Name{CommonName: "controller"}})
 		return asJSON
 	}), doors("403 wrong-target")},
-	{"a compressed bomb as a join request", nobody, knocks(jointoken.JoinPath, asJSON+"Content-Encoding: gzip\n",
-		zipped(strings.Repeat(" ", 8<<20)+"{}")), doors("400 malformed")},
+	{"a compressed bomb as a join request", nobody, func(a *try) string {
+		return knocks(jointoken.JoinPath, asJSON+"Content-Encoding: gzip\n", smallBomb())(a)
+	}, doors("400 malformed")},
 	{"a join request of 8,000 levels", nobody, knocks(jointoken.JoinPath, asJSON, strings.Repeat("[", 8000)),
 		doors("400 bad-value")},
 	{"a join request with a name twice", nobody,
