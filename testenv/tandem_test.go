@@ -50,8 +50,8 @@ func linksOf(t *testing.T, programs ...string) (all []file) {
 // journal's file is in tandem-controller.
 func TestTandemLinksNoServer(t *testing.T) {
 	allowed := []string{ // of the controller's packages; a new one is to be pure, or to ask
-		"accept", "apitoken", "cli", "client", "desired", "filter", "kind", "kinds", "oci", "op", "phrase",
-		"rebalance", "record", "rollout", "roster", "term", "view", "why", "words",
+		"accept", "apitoken", "cli", "client", "desired", "filter", "kind", "kinds", "oci", "op", "passphrase",
+		"phrase", "rebalance", "record", "rollout", "roster", "term", "view", "why", "words",
 	}
 	servers := []string{root + "broker/", root + "shared/link", root + "shared/boltfile", root + "shared/door",
 		"go.etcd.io/bbolt", "github.com/mochi-mqtt/", "github.com/eclipse/paho"}

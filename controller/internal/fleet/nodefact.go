@@ -32,10 +32,11 @@ func (f *Fleet) HealthOf(node string) *wire.Health {
 	if n == nil {
 		return nil
 	}
-	if k := n.Kinds[wire.KindHealth]; k != nil {
+	for _, k := range n.Kinds {
 		d, _ := k.newest()
-		h, _ := d.(*wire.Health)
-		return h
+		if h, ok := d.(*wire.Health); ok {
+			return h
+		}
 	}
 	return nil
 }
