@@ -75,3 +75,23 @@ func TestSparseEntries(t *testing.T) {
 		t.Error("a sparse entry is taken")
 	}
 }
+
+// TestOtherJournal: a journal that is not the one that the manifest names, by number, hash or epoch, is damage.
+func TestOtherJournal(t *testing.T) {
+	dir, j := stateOf(t)
+	for name, change := range map[string]func(*Manifest){
+		"number": func(m *Manifest) { m.Seq++ }, "hash": func(m *Manifest) { m.Hash = strings.Repeat("0", 64) },
+		"epoch": func(m *Manifest) { m.Epoch++ },
+	} {
+		d, err := Begin(Config{Dir: dir, Now: noon}, j)
+		ok(t, err)
+		change(&d.manifest)
+		var file bytes.Buffer
+		_, err = d.Write(t.Context(), &file, key.Recipient())
+		ok(t, err, d.Close())
+		err = verify(t, file.Bytes(), key)
+		if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "not the one that its manifest names") {
+			t.Errorf("another %s: %v", name, err)
+		}
+	}
+}

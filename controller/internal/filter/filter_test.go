@@ -145,3 +145,22 @@ func TestGlobIsBounded(t *testing.T) {
 		t.Errorf("%s", time.Since(began))
 	}
 }
+
+// TestRevokedIsNothingElse: a revoked node is in no other state, and one that never came is not offline for long.
+func TestRevokedIsNothingElse(t *testing.T) {
+	others, err := Parse("state:offline,in-step,behind,failed,unwell")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, inSync := range []bool{false, true} {
+		x := facts()
+		x.Node.InSync, x.Node.Identity = inSync, &view.Identity{State: "revoked"}
+		if x.Row = roster.Row(x.Node, wire.KindConfig); others.Match(x) {
+			t.Errorf("in sync: %v, a revoked node is in another state, too", inSync)
+		}
+	}
+	long, err := Parse("offline-for:1h")
+	if err != nil || long.Match(&Facts{Node: &view.Node{Node: "a"}, Now: now}) {
+		t.Errorf("a node that never came is offline for long: %v", err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json"
@@ -229,5 +230,59 @@ func TestEntries(t *testing.T) {
 	if p.fill(t, table.View(&Cursor{7, 30}, false)); !p.missed || len(p.entries) < maxEntries ||
 		len(table.kept[0].lines) > 2*maxEntries {
 		t.Errorf("%d entries, missed %v", len(p.entries), p.missed)
+	}
+}
+
+// TestWhatMatters: a viewer is woken; what somebody caused is told to everybody, and a line that is too long to nobody.
+func TestWhatMatters(t *testing.T) {
+	table := New()
+	update(t, table, Update{Rev: 1, Rows: []view.Row{{Node: "a"}, {Node: "b"}}})
+	p, v := newPage(), table.View(nil, false)
+	p.fill(t, v)
+	changed := v.Changed()
+	update(t, table, Update{Rev: 3, All: true, Gone: []string{"b"}, Entries: []view.Entry{
+		{Seq: 2, Level: view.LevelInfo}, {Seq: 3, Level: view.LevelInfo, Who: "ann"}}})
+	select {
+	case <-changed:
+	default:
+		t.Error("nobody is woken")
+	}
+	if p.fill(t, v); !slices.Equal(p.entries, []uint64{3}) || p.missed {
+		t.Errorf("%v, missed %v", p.entries, p.missed)
+	}
+	update(t, table, Update{Rev: 4, All: true, Entries: []view.Entry{
+		{Seq: 4, Level: view.LevelError, Text: strings.Repeat("x", maxEntryLen)}}})
+	if p.fill(t, v); len(p.entries) != 1 || !p.missed {
+		t.Errorf("a line that is too long: %v, missed %v", p.entries, p.missed)
+	}
+	if others := table.Without([]string{"a"}); len(others) > 0 {
+		t.Errorf("%v are in the table", others)
+	}
+}
+
+// TestGoneAreForgotten: once most nodes are gone, who has not been told of that begins anew, be it with a cursor, and
+// who has goes on.
+func TestGoneAreForgotten(t *testing.T) {
+	table, all := New(), Update{Rev: 5, Rows: []view.Row{{Node: "stays"}}}
+	var gone []string
+	for i := range leastGone + 1 {
+		gone = append(gone, fmt.Sprint("n", i))
+		all.Rows = append(all.Rows, view.Row{Node: gone[i]})
+	}
+	update(t, table, all)
+	stayed, back := newPage(), newPage()
+	v := table.View(nil, false)
+	stayed.fill(t, v)
+	back.fill(t, table.View(nil, false))
+	update(t, table, Update{Rev: 6, Gone: gone})
+	stayed.fill(t, v)
+	back.fill(t, table.View(back.cursor, false))
+	for name, p := range map[string]*page{"stayed": stayed, "back": back} {
+		if len(p.rows) != 1 || p.resets != 1 || len(table.nodes) != 1 {
+			t.Errorf("%s: %d rows after %d resets, %d are kept", name, len(p.rows), p.resets, len(table.nodes))
+		}
+	}
+	if back.fill(t, table.View(back.cursor, false)); back.resets != 1 {
+		t.Error("who was told of it begins anew")
 	}
 }

@@ -1,8 +1,10 @@
 package roster
 
 import (
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
@@ -107,5 +109,28 @@ func TestCounts(t *testing.T) {
 	if f = c.Fleet(); f.Nodes != 0 || f.Online != 0 || f.Counts != (view.FleetCounts{}) ||
 		len(f.Types)+len(f.Versions) > 0 {
 		t.Errorf("%+v", f)
+	}
+}
+
+// TestFailedIsOfTheNewest: a node failed if it did so with what it should run now; the why of several kinds is that of
+// the first, and short.
+func TestFailedIsOfTheNewest(t *testing.T) {
+	long := wire.New(wire.CodeApplyFailed, "", strings.Repeat("x", 2*MaxWhy))
+	for _, c := range []struct {
+		rev   uint64
+		state wire.State
+		want  view.Class
+	}{{6, wire.StateFailed, view.ClassOnTheWay}, {5, wire.StateSuperseded, view.ClassOnTheWay},
+		{5, wire.StateFailed, view.ClassFailed}} {
+		n := node(func(n *view.Node, d *view.Document) { behind(n, d, c.rev, c.state, long) })
+		if got := Class(&n); got != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+	n := node(func(n *view.Node, d *view.Document) { behind(n, d, 5, wire.StateFailed, long) })
+	n.Documents[wire.KindWorkloads] = n.Documents[wire.KindConfig]
+	got := Row(&n, wire.KindConfig).Why
+	if !strings.HasPrefix(got, "config: apply-failed: x") || utf8.RuneCountInString(got) > MaxWhy {
+		t.Error(got)
 	}
 }

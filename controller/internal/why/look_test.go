@@ -177,3 +177,14 @@ func BenchmarkLook(b *testing.B) {
 		Look(facts(nodes))
 	}
 }
+
+// A rollout that somebody has paused is no error; as many things as are said at most are all said.
+func TestLookSaysAll(t *testing.T) {
+	in := facts(sick(MaxLook-1, func(i int, f *NodeFact) { f.Alerts = []string{fmt.Sprint("p", i)} }))
+	in.Rollouts = []view.Rollout{{View: rollout.View{ID: "r1", Held: &rollout.Held{Reason: rollout.HeldPaused,
+		Cause: rollout.CauseOrder, Who: "ann"}}}}
+	const first = "warning | rollout r1 is paused by ann; somebody has to resume or abort it\n"
+	if got := looked(in); !strings.HasPrefix(got, first) || strings.Contains(got, "further") {
+		t.Error(got)
+	}
+}

@@ -135,3 +135,12 @@ func TestRolloutNode(t *testing.T) {
 		}
 	}
 }
+
+// A deadline that has passed is not told.
+func TestRolloutNodeIsLate(t *testing.T) {
+	now := time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
+	n := rollout.NodeView{Waits: rollout.HeldWindow, Ends: now.Add(-time.Minute)}
+	if got := why.RolloutNode(now, &n); got != "waits for a maintenance window" {
+		t.Error(got)
+	}
+}
