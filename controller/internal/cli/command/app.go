@@ -41,22 +41,25 @@ type IO struct {
 	InTerminal  bool           // In is one
 	Width       int            // columns of the terminal; 0: unknown
 	Kinds       kind.Set       // of documents; zero: those that the controller knows
+	Config      string         // directory of what this user has set; "": there is none
 }
 
 // App is one run of the program.
 type App struct {
 	*term.Screen
-	In    io.Reader
-	Env   func(string) (string, bool)
-	User  string   // as in IO
-	Kinds kind.Set // as in IO
-	JSON  bool     // --json
+	In     io.Reader
+	Env    func(string) (string, bool)
+	User   string   // as in IO
+	Kinds  kind.Set // as in IO
+	Config string   // as in IO
+	JSON   bool     // --json
 
 	asks      bool // somebody can be asked: In and Err are a terminal
 	socket    string
 	url       string
 	ca        string
 	tokenFile string
+	context   string
 	timeout   Duration
 }
 
@@ -71,7 +74,8 @@ func New(s IO) *App {
 			Colours: s.OutTerminal && noColor == "" && kind != "dumb",
 		},
 		asks: s.InTerminal && s.ErrTerminal,
-		In:   s.In, Env: s.Env, User: s.User, Kinds: s.Kinds, timeout: Duration(30 * time.Second),
+		In:   s.In, Env: s.Env, User: s.User, Kinds: s.Kinds,
+		Config: s.Config, timeout: Duration(30 * time.Second),
 	}
 }
 
