@@ -12,6 +12,7 @@ package command
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -42,6 +43,16 @@ type IO struct {
 	Width       int            // columns of the terminal; 0: unknown
 	Kinds       kind.Set       // of documents; zero: those that the controller knows
 	Config      string         // directory of what this user has set; "": there is none
+	// takes the whole terminal; nil: In or Out is none
+	Console func() (Console, error)
+}
+
+// Console is a terminal of which the whole screen is drawn.
+type Console interface {
+	io.Writer
+	Size() (columns, lines int, err error)
+	Keys(ctx context.Context) ([]byte, error) // what was typed; it waits for something, or for the end of ctx
+	Close() error                             // the terminal is as it was before
 }
 
 // App is one run of the program.
@@ -53,6 +64,8 @@ type App struct {
 	Kinds  kind.Set // as in IO
 	Config string   // as in IO
 	JSON   bool     // --json
+
+	Console func() (Console, error) // as in IO
 
 	asks      bool // somebody can be asked: In and Err are a terminal
 	socket    string
@@ -75,7 +88,7 @@ func New(s IO) *App {
 		},
 		asks: s.InTerminal && s.ErrTerminal,
 		In:   s.In, Env: s.Env, User: s.User, Kinds: s.Kinds,
-		Config: s.Config, timeout: Duration(30 * time.Second),
+		Config: s.Config, Console: s.Console, timeout: Duration(30 * time.Second),
 	}
 }
 
