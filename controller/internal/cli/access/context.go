@@ -167,7 +167,8 @@ func useContext(a *command.App) *cobra.Command {
 	var none bool
 	cmd := &cobra.Command{
 		Use: "use NAME", Short: "Ask this controller from now on, unless a flag or a variable names another",
-		Example: "  tandem context use line4\n  tandem context use --none",
+		Example:           "  tandem context use line4\n  tandem context use --none",
+		ValidArgsFunction: a.CompleteContexts,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if none {
 				return command.Args()(cmd, args)
@@ -206,7 +207,7 @@ func useContext(a *command.App) *cobra.Command {
 func removeContext(a *command.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "remove NAME", Short: "Remove a context; the file with its token stays",
-		Example: "  tandem context remove line4", Args: command.Args("NAME"),
+		Example: "  tandem context remove line4", Args: command.Args("NAME"), ValidArgsFunction: a.CompleteContexts,
 		RunE: func(_ *cobra.Command, args []string) error {
 			name, rest := args[0], ""
 			var c contexts.Context
