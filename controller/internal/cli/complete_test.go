@@ -54,7 +54,8 @@ func TestCompletion(t *testing.T) {
 		"subject show ": "line-4", "subject attach l": "line-4", "item show ": "web", "item show web ": "",
 		"desired why node-1 w": "web", "workload restart w": "web@node-1", "workload why ": "db@node-2 web@node-1",
 		"notify show p": "pager presses", "notify add p": "", "context use ": "line4 line5",
-		"context remove line5": "line5", "nodes --context l": "line4 line5", "context use line4 ": "", "token create ": "",
+		"context remove line5": "line5", "nodes --context l": "line4 line5", "context use line4 ": "",
+		"token create ": "",
 	} {
 		if got := b.completes(strings.Split(args, " ")...); got != want {
 			t.Errorf("%s: %q, want %q", args, got, want)
@@ -85,7 +86,9 @@ func TestCompletionIsSilentAndBounded(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	b.env = map[string]string{"TANDEM_TOKEN": b.tokens[tokens.Metrics]}
-	for _, door := range [][]string{{"--socket", b.dir + "/none"}, {"--url", b.tcp}, {"--url", "x"}, {"--context", "x"}} {
+	for _, door := range [][]string{
+		{"--socket", b.dir + "/none"}, {"--url", b.tcp}, {"--url", "x"}, {"--context", "x"},
+	} {
 		if got := b.completes(append(door, "node", "reboot", "")...); got != "" {
 			t.Errorf("%q: %q", door, got)
 		}

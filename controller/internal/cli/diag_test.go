@@ -81,7 +81,8 @@ func manifestOf(t *testing.T, files map[string]string) (names []string, left map
 
 // secrets are all that must not be in a bundle. Where they are put is below.
 var secrets = []string{"hunter2", "S3cr3t", "brokerPW", "hooks.example.org", "former.example", "T000/B000", "10.9.8.7",
-	"MC4CAQAwBQYDK2Vw", "AGE-SECRET-KEY-1QQ", "whsec_", "tdo1.", "tdm1.", "RWRTY0IyKEY", "eyJhbGciOi", "document-pw", "quoted",
+	"MC4CAQAwBQYDK2Vw", "AGE-SECRET-KEY-1QQ", "whsec_", "tdo1.", "tdm1.", "RWRTY0IyKEY", "eyJhbGciOi",
+	"document-pw", "quoted",
 	"some-detail"}
 
 // careless is a unit that tells secrets wherever it can.
@@ -153,7 +154,8 @@ func TestDiagHasNoSecret(t *testing.T) {
 			t.Errorf("%v, %v", names, slices.Sorted(maps.Keys(files)))
 		}
 		for name, text := range map[string]string{"status.json": "mqtts://***@broker:8883",
-			"journal.json": "28 records", "events.json": "https://***@files/***", "settings.json": "broker", "notices.json": "pager",
+			"journal.json": "28 records", "events.json": "https://***@files/***", "settings.json": "broker",
+			"notices.json":  "pager",
 			"versions.json": `"1.0.0": 4`, "stacks.txt": "goroutine"} {
 			if _, there := files[name]; there && !strings.Contains(files[name], text) {
 				t.Errorf("%s lacks %s:\n%s", name, text, files[name])

@@ -152,8 +152,8 @@ func TestTopIsLive(t *testing.T) {
 	}
 }
 
-// TestTopGivesTheTerminalBack: also when it is ended from outside, when the terminal is gone, and in a panic of whatever
-// goroutine.
+// TestTopGivesTheTerminalBack: also when it is ended from outside, when the terminal is gone, and in a panic of
+// whatever goroutine.
 func TestTopGivesTheTerminalBack(t *testing.T) {
 	b, console := topBench(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -63,8 +63,8 @@ func (c *Client) follow(
 	return nil
 }
 
-// Profile writes one of Go's profiles of the controller's process to w, in the form that debug says: 2 of goroutine is a
-// text. Only the socket has them.
+// Profile writes one of Go's profiles of the controller's process to w, in the form that debug says: 2 of goroutine is
+// a text. Only the socket has them.
 func (c *Client) Profile(ctx context.Context, name string, debug int, w io.Writer) error {
 	query := url.Values{"debug": {strconv.Itoa(debug)}}
 	res, err := c.send(ctx, http.MethodGet, "/debug/pprof/"+url.PathEscape(name), query, nil)

@@ -62,7 +62,8 @@ func facts() *Facts {
 				"since the machine was started for the last time", i)})
 	}
 	f.Why.Sentences[0] = view.Because{Level: view.LevelError, Source: "record 28",
-		Changes: "a newer version is applied", Text: "config 2.0.0 was rejected: bad-value: there is no partition \"logs\" on this node"}
+		Changes: "a newer version is applied",
+		Text:    "config 2.0.0 was rejected: bad-value: there is no partition \"logs\" on this node"}
 	return f
 }
 
