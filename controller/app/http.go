@@ -13,7 +13,9 @@ import (
 	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/bindings"
 	"tandem.internal/controller/internal/tokens"
+	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/door"
+	"tandem.internal/shared/settings"
 )
 
 // httpDoor returns the TCP address (HOST:PORT) of the HTTP API, "" for none, and whether it serves TLS.
@@ -118,8 +120,16 @@ func (a *App) openDoors(deps Deps, undo *[]func() error) error {
 			cfg.CA = a.pins
 		}
 	}
-	a.api = api.New(bindings.Core{Core: a.core, Notices: a.notices}, cfg)
+	a.api = api.New(bindings.Core{Core: a.core, Notices: a.notices, Settings: a.cfg.shown()}, cfg)
 	return nil
+}
+
+// shown are the settings as operators may see them.
+func (c *Config) shown() (all []view.Setting) {
+	for _, s := range settings.Show(c) {
+		all = append(all, view.Setting(s))
+	}
+	return all
 }
 
 // pins are the fingerprints of the CAs that may vouch for the HTTP API, with commas between.

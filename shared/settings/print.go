@@ -91,14 +91,45 @@ func effective(program, file string, fields []*field) string {
 	}
 	b.WriteByte('\n')
 	for _, f := range fields {
-		value := render(f.ptr)
-		if f.secret && value != `""` && value != "[]" && value != "{}" {
+		value := f.shown()
+		if value == hidden {
 			b.WriteString("# " + f.name + ": ***  # " + f.source + "\n")
 			continue
 		}
-		b.WriteString(f.name + ": " + masked(value) + "  # " + f.source + "\n")
+		b.WriteString(f.name + ": " + value + "  # " + f.source + "\n")
 	}
 	return b.String()
+}
+
+// hidden stands where a secret is.
+const hidden = "***"
+
+// shown returns the setting's value as YAML, without what is secret of it.
+func (f *field) shown() string {
+	value := render(f.ptr)
+	if f.secret && value != `""` && value != "[]" && value != "{}" {
+		return hidden
+	}
+	return masked(value)
+}
+
+// Shown is a setting as anybody may see it.
+type Shown struct {
+	Name    string
+	Value   string // as YAML; of a secret that is set ***
+	Changed bool   // it is not at its default
+}
+
+// Show returns the settings of cfg, a pointer to a struct as Load takes it, in their order, without secrets.
+func Show(cfg any) []Shown {
+	now := reflect.New(reflect.TypeOf(cfg).Elem()).Elem()
+	fields := collect(now, nil)
+	now.Set(reflect.ValueOf(cfg).Elem())
+	all := make([]Shown, len(fields))
+	for i, f := range fields {
+		all[i] = Shown{f.name, f.shown(), render(f.ptr) != f.def}
+	}
+	return all
 }
 
 // Text returns a settings file with those settings of cfg, a pointer to a struct as Load takes it, that are not at

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -44,5 +45,15 @@ func TestText(t *testing.T) {
 	if _, err := Load("x", &is, []string{"--config", file}, func(string) (string, bool) { return "", false },
 		nil); err != nil || !reflect.DeepEqual(is, was) {
 		t.Errorf("%v\n%+v\n%+v\n%s", err, is, was, text)
+	}
+}
+
+// TestShow: each setting is there, and no secret is: neither one that is a setting, nor one in an address.
+func TestShow(t *testing.T) {
+	all := Show(&kept{Name: "mqtt://u:p4ss@host", Wait: 5 * time.Second, Secret: map[string]string{"a": "p4ss"}})
+	want := []Shown{{"name", `"mqtt://***@host"`, true}, {"wait", "5s", false}, {"on", "false", false},
+		{"hosts", "[]", false}, {"secret", "***", true}, {"rate", "0", true}}
+	if !slices.Equal(all, want) {
+		t.Errorf("%+v", all)
 	}
 }

@@ -18,10 +18,18 @@ func main() {
 		out, width := term.Terminal(os.Stdout)
 		errs, errWidth := term.Terminal(os.Stderr)
 		in, _ := term.Terminal(os.Stdin)
+		config, err := os.UserConfigDir()
+		if err != nil {
+			config = "" // so there are no contexts; who asks for one is told
+		}
+		var console func() (command.Console, error)
+		if in && out {
+			console = func() (command.Console, error) { return term.OpenConsole(os.Stdin, os.Stdout) }
+		}
 		return cli.Run(ctx, args, cli.IO{
 			In: os.Stdin, Out: stdout, Err: stderr, Env: os.LookupEnv, Now: time.Now, Zone: time.Local,
 			User: command.User(os.LookupEnv), OutTerminal: out, ErrTerminal: errs, Width: max(width, errWidth),
-			InTerminal: in,
+			InTerminal: in, Config: config, Console: console,
 		})
 	})
 }

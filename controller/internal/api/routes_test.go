@@ -46,7 +46,8 @@ var roles = map[tokens.Role][]string{
 	tokens.Operate: {
 		"POST /v1/config", "POST /v1/config/confirm", "POST /v1/config/restore", "POST /v1/config/rollback",
 		"POST /v1/config/retry", "POST /v1/workloads/retry",
-		"POST /v1/health/settings", "POST /v1/health/settings/unset", "POST /v1/unit/maintenance",
+		"GET /v1/unit/settings", "POST /v1/health/settings", "POST /v1/health/settings/unset",
+		"POST /v1/unit/maintenance",
 		"POST /v1/unit/maintenance/end", "POST /v1/clock/confirm",
 		"POST /v1/nodes/{node}/reboot", "POST /v1/nodes/{node}/try", "POST /v1/nodes/{node}/approve",
 		"POST /v1/workloads", "POST /v1/workloads/rollback", "POST /v1/nodes/{node}/slots/{service}/restart",

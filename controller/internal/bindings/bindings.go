@@ -17,7 +17,8 @@ import (
 // Core is the core as package api serves it.
 type Core struct {
 	*distribute.Core
-	Notices *deliver.Manager // nil: nobody is told
+	Notices  *deliver.Manager // nil: nobody is told
+	Settings []view.Setting   // with which the controller was started
 }
 
 // Operations binds every operation that the API does not do by itself to a method of the core.
@@ -25,6 +26,9 @@ func (b Core) Operations() []api.Operation {
 	c := b.Core
 	return slices.Concat([]api.Operation{
 		api.Bind(op.UnitStatus, c.UnitStatus),
+		api.Ask(op.UnitSettings, func(context.Context) (op.Settings, error) {
+			return op.Settings{Settings: append([]view.Setting{}, b.Settings...)}, nil
+		}),
 		api.Ask(op.ShowFleet, c.Fleet),
 		api.Live(c.Live),
 		api.Bind(op.ListNodes, c.ListNodes),

@@ -1,6 +1,6 @@
 // Package cli owns the operator's program, tandem: the tree of its commands. What they share is in package command;
-// the commands are in packages document, rollout, node, history, policy, item, artefact, notify and access. The
-// commands and exit statuses are those of the product's command reference.
+// the commands are in packages document, rollout, node, history, policy, item, artefact, notify, diag, top and access.
+// The commands and exit statuses are those of the product's command reference.
 //
 // It guarantees that
 //   - standard output has results only, errors and progress go to standard error, and with --json
@@ -21,6 +21,7 @@ import (
 	"tandem.internal/controller/internal/cli/artefact"
 	"tandem.internal/controller/internal/cli/backup"
 	"tandem.internal/controller/internal/cli/command"
+	"tandem.internal/controller/internal/cli/diag"
 	"tandem.internal/controller/internal/cli/document"
 	"tandem.internal/controller/internal/cli/enrol"
 	"tandem.internal/controller/internal/cli/history"
@@ -29,6 +30,7 @@ import (
 	"tandem.internal/controller/internal/cli/notify"
 	"tandem.internal/controller/internal/cli/policy"
 	"tandem.internal/controller/internal/cli/rollout"
+	"tandem.internal/controller/internal/cli/top"
 	"tandem.internal/controller/internal/kinds"
 	"tandem.internal/shared/settings"
 	"tandem.internal/shared/wire"
@@ -62,7 +64,8 @@ func root(a *command.App) *cobra.Command {
 		slices.Concat(document.Commands(a, a.Kinds.Documents()), node.Commands(a), history.Commands(a),
 			artefact.Commands(a), access.Commands(a), backup.Commands(a),
 			[]*cobra.Command{rollout.Commands(a), policies(a), policy.Property(a), policy.Agent(a), item.Items(a),
-				item.Subjects(a), item.Desired(a), whys(a), enrol.Commands(a), notify.Commands(a), version(a)})...)
+				item.Subjects(a), item.Desired(a), whys(a), enrol.Commands(a), notify.Commands(a), diag.Command(a),
+				top.Command(a), version(a)})...)
 	root.Long = `tandem is the operator's side of a Tandem controller.
 
 It talks to the controller on a unix socket, whose file mode says who may, or over

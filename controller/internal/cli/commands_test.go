@@ -224,6 +224,7 @@ func TestCommands(t *testing.T) {
 		{"backup-create-dir", "backup create --dir DIR --keep 3", unitBackup("")},
 		{"backup-create-disk-full", "backup create DIR/b.age --to " + someKey, answered(api.FileOf(op.BackupUnit, "",
 			func(context.Context, op.BackupIn, io.Writer) error { return diskFull }))},
+		{"unit-settings", "unit settings", nil},
 		{"unit-status", "unit status", nil},
 		{"unit-status-in-error", "unit status", inError},
 		{"unit-status-down", "unit status", amended(func(st *view.UnitStatus) {

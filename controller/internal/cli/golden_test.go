@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 // goldenFiles are the files testdata/NAME.txtar. A golden is in the one that its name begins with, else in
 // program.txtar.
 var goldenFiles = []string{
-	"artefact", "backup", "ca", "config", "desired", "enrol", "events", "health", "identity", "item", "journal", "key",
-	"node",
+	"artefact", "backup", "ca", "config", "context", "desired", "enrol", "events", "health", "identity", "item",
+	"journal", "key", "node",
 	"nodes", "notify", "policy", "rollout", "token", "unit", "wait", "why", "workload",
 }
 

@@ -106,6 +106,9 @@ func (c *Client) Where() string {
 	return c.opt.Socket
 }
 
+// Local reports whether the controller is asked on its socket.
+func (c *Client) Local() bool { return c.opt.URL == "" }
+
 // Close drops idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
+	"strconv"
 
 	"github.com/go-json-experiment/json"
 
@@ -61,11 +63,27 @@ func (c *Client) follow(
 	return nil
 }
 
-func (c *Client) download(ctx context.Context, s op.Spec, in any, w io.Writer) (err error) {
+// Profile writes one of Go's profiles of the controller's process to w, in the form that debug says: 2 of goroutine is
+// a text. Only the socket has them.
+func (c *Client) Profile(ctx context.Context, name string, debug int, w io.Writer) error {
+	query := url.Values{"debug": {strconv.Itoa(debug)}}
+	res, err := c.send(ctx, http.MethodGet, "/debug/pprof/"+url.PathEscape(name), query, nil)
+	if err != nil {
+		return err
+	}
+	return c.copyTo(ctx, w, res)
+}
+
+func (c *Client) download(ctx context.Context, s op.Spec, in any, w io.Writer) error {
 	res, err := c.ask(ctx, s, in)
 	if err != nil {
 		return err
 	}
+	return c.copyTo(ctx, w, res)
+}
+
+// copyTo writes an answer to w.
+func (c *Client) copyTo(ctx context.Context, w io.Writer, res *http.Response) (err error) {
 	defer func() { err = errors.Join(err, res.Body.Close()) }()
 	from := &reading{r: res.Body}
 	if _, err := io.Copy(w, from); err != nil {

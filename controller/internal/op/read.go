@@ -33,6 +33,10 @@ var (
 		About: "Shows the unit at a glance, and, with report, all nodes, items and instances, as the cloud side " +
 			"hears of them.",
 	})
+	UnitSettings = define(Op[None, Settings]{
+		Name: "unit.settings", Route: "GET /v1/unit/settings", Role: Operate,
+		About: "Shows the controller's settings that are in effect, without those that are secret.",
+	})
 	ShowNode = define(Op[NodeIn, view.Node]{
 		Name: "node.show", Route: "GET /v1/nodes/{node}", Role: View,
 		About: "Shows one node, with its alerts, slots and components.",

@@ -57,6 +57,11 @@ type Verification struct {
 	Report string `json:"report"` // what was found, in words
 }
 
+// Settings is what a controller was started with.
+type Settings struct {
+	Settings []view.Setting `json:"settings"` // in the order of --help
+}
+
 // Tokens is every operator's token, sorted by name.
 type Tokens struct {
 	Tokens []view.Token `json:"tokens"` // sorted by name

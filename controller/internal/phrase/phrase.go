@@ -140,3 +140,16 @@ func Shorten(s string, width int) string {
 	runes := []rune(s)
 	return string(runes[:width-1]) + "…"
 }
+
+// Wrap breaks text between words into lines of at most width characters; a longer word has a line of its own.
+func Wrap(text string, width int) (lines []string) {
+	line := ""
+	for word := range strings.SplitSeq(text, " ") {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
+			lines, line = append(lines, line), word
+			continue
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	return append(lines, line)
+}

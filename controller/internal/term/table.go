@@ -77,7 +77,7 @@ func (s *Screen) Table(t *Table) {
 		for _, w := range widths[:last] {
 			used += w + 2
 		}
-		for _, piece := range wrap(r[last].Text, max(s.Width-used, leastWidth)) {
+		for _, piece := range Wrap(r[last].Text, max(s.Width-used, leastWidth)) {
 			r[last].Text = piece
 			s.Row(t.Indent, r, widths)
 			clear(r[:last])

@@ -18,8 +18,8 @@ func TestText(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
 		{string(EscapeJSON([]byte("\"\u009b\U000e0041é\"\n"))), "\"\\u009b\\udb40\\udc41é\"\n"},
 		{ShortenLines("one\ntwo\nthree", 9), "one\ntwo\n  and 1 more"}, {ShortenLines("long line", 3), "long line"},
-		{strings.Join(wrap("one two three", 7), "|"), "one two|three"},
-		{strings.Join(wrap("longest a", 3), "|"), "longest|a"},
+		{strings.Join(Wrap("one two three", 7), "|"), "one two|three"},
+		{strings.Join(Wrap("longest a", 3), "|"), "longest|a"},
 		{Excerpt([]byte("a\nbc\td\n"), 2, 3), "    2 | bc d\n      |   ^\n"}, {Excerpt([]byte("a"), 2, 1), ""},
 		{Excerpt([]byte("a\x00"), 1, 1), ""},
 	} {

@@ -39,19 +39,6 @@ func ShortenLines(s string, n int) string {
 	return s[:cut] + fmt.Sprintf("\n  and %d more", strings.Count(s[cut+1:], "\n")+1)
 }
 
-// wrap breaks text between words into lines of at most width characters; a longer word has a line of its own.
-func wrap(text string, width int) (lines []string) {
-	line := ""
-	for word := range strings.SplitSeq(text, " ") {
-		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
-			lines, line = append(lines, line), word
-			continue
-		}
-		line = strings.TrimPrefix(line+" "+word, " ")
-	}
-	return append(lines, line)
-}
-
 // Characters of a long line that Excerpt shows before and after the column.
 const (
 	excerptBefore = 50

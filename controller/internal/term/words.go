@@ -41,6 +41,9 @@ func CleanLines(s string) string { return phrase.CleanLines(s) }
 // Shorten is phrase.Shorten.
 func Shorten(s string, width int) string { return phrase.Shorten(s, width) }
 
+// Wrap is phrase.Wrap.
+func Wrap(text string, width int) []string { return phrase.Wrap(text, width) }
+
 // Age renders how long ago t was; "-" for the zero time.
 func (s *Screen) Age(t time.Time) string {
 	if t.IsZero() {

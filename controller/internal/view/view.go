@@ -346,6 +346,13 @@ type UnitStatus struct {
 	Report *cloud.UnitStatus `json:"report,omitempty"`
 }
 
+// Setting is a setting of the controller.
+type Setting struct {
+	Name    string `json:"name"`             // as the flag has it
+	Value   string `json:"value"`            // as YAML; *** stands for what is secret
+	Changed bool   `json:"changed,omitzero"` // it is not at its default
+}
+
 // Followed is the desired status that the unit follows.
 type Followed struct {
 	Rev           uint64   `json:"rev,omitzero"`            // of its record; 0: none was sent yet

@@ -88,7 +88,10 @@ func start(tb testing.TB, now time.Time, more distribute.Config) *Rig {
 		tb.Fatal(err)
 	}
 	core.SetAuthority(distribute.Authority{CA: authority, Life: ca.NodeLife, URL: "https://gateway:8884"})
-	r.Core, r.handler = bindings.Core{Core: core, Notices: notices(tb, dir, core, r.Now)}, core.Handler()
+	r.Core = bindings.Core{Core: core, Notices: notices(tb, dir, core, r.Now), Settings: []view.Setting{
+		{Name: "unit", Value: `"u1"`, Changed: true}, {Name: "passwords", Value: "***", Changed: true},
+		{Name: "check-timeout", Value: "5s"}}}
+	r.handler = core.Handler()
 	core.Attach(road{r})
 	r.handler.Up(1) // before anybody looks
 	endLink, endCore := r.part(road{r}.Run), r.part(core.Run)

@@ -1,6 +1,6 @@
-// Package access owns the commands about who may do what: operators' tokens, the unit's signing keys and CAs, the
-// identities of nodes and others, publishers' keys and root keys. It prints a secret once and never repeats one that it
-// was given.
+// Package access owns the commands about who may do what, and where: contexts of controllers, operators' tokens, the
+// unit's signing keys and CAs, the identities of nodes and others, publishers' keys and root keys. It prints a secret
+// once and never repeats one that it was given.
 package access
 
 import (
@@ -11,5 +11,6 @@ import (
 
 // Commands are the commands of this package that stand at the top.
 func Commands(a *command.App) []*cobra.Command {
-	return []*cobra.Command{dashboard(a), identities(a), tokenCommands(a), keys(a), cas(a), publishers(a), roots(a)}
+	return []*cobra.Command{contextCommands(a), dashboard(a), identities(a), tokenCommands(a), keys(a), cas(a),
+		publishers(a), roots(a)}
 }

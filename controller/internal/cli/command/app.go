@@ -12,6 +12,7 @@ package command
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -41,22 +42,37 @@ type IO struct {
 	InTerminal  bool           // In is one
 	Width       int            // columns of the terminal; 0: unknown
 	Kinds       kind.Set       // of documents; zero: those that the controller knows
+	Config      string         // directory of what this user has set; "": there is none
+	// takes the whole terminal; nil: In or Out is none
+	Console func() (Console, error)
+}
+
+// Console is a terminal of which the whole screen is drawn.
+type Console interface {
+	io.Writer
+	Size() (columns, lines int, err error)
+	Keys(ctx context.Context) ([]byte, error) // what was typed; it waits for something, or for the end of ctx
+	Close() error                             // the terminal is as it was before
 }
 
 // App is one run of the program.
 type App struct {
 	*term.Screen
-	In    io.Reader
-	Env   func(string) (string, bool)
-	User  string   // as in IO
-	Kinds kind.Set // as in IO
-	JSON  bool     // --json
+	In     io.Reader
+	Env    func(string) (string, bool)
+	User   string   // as in IO
+	Kinds  kind.Set // as in IO
+	Config string   // as in IO
+	JSON   bool     // --json
+
+	Console func() (Console, error) // as in IO
 
 	asks      bool // somebody can be asked: In and Err are a terminal
 	socket    string
 	url       string
 	ca        string
 	tokenFile string
+	context   string
 	timeout   Duration
 }
 
@@ -71,7 +87,8 @@ func New(s IO) *App {
 			Colours: s.OutTerminal && noColor == "" && kind != "dumb",
 		},
 		asks: s.InTerminal && s.ErrTerminal,
-		In:   s.In, Env: s.Env, User: s.User, Kinds: s.Kinds, timeout: Duration(30 * time.Second),
+		In:   s.In, Env: s.Env, User: s.User, Kinds: s.Kinds,
+		Config: s.Config, Console: s.Console, timeout: Duration(30 * time.Second),
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"runtime"
 	"strings"
 	"time"
 
@@ -31,6 +30,8 @@ func (a *App) Flags(flags *pflag.FlagSet) {
 		"(variable TANDEM_CA, default: the system's)")
 	flags.StringVar(&a.tokenFile, "token-file", "",
 		"`file` with the token for --url (variable TANDEM_TOKEN has the token itself)")
+	flags.StringVar(&a.context, "context", "",
+		"the controller that \"tandem context\" has under this `NAME` (variable TANDEM_CONTEXT)")
 	flags.Var(&a.timeout, "timeout", "longest wait for one answer of the controller")
 }
 
@@ -83,35 +84,24 @@ func (a *App) Connect(f func(*client.Client) error) error {
 }
 
 func (a *App) client() (*client.Client, error) {
-	o := client.Options{Socket: a.socket, URL: a.url, User: a.User, Timeout: time.Duration(a.timeout)}
-	if o.Socket != "" && o.URL != "" {
-		return nil, Usage("--socket and --url exclude each other")
+	d, err := a.Door()
+	if err != nil {
+		return nil, err
 	}
-	if o.Socket == "" && o.URL == "" {
-		o.Socket, _ = a.Env("TANDEM_SOCKET")
-		o.URL, _ = a.Env("TANDEM_URL")
-		if o.Socket != "" && o.URL != "" {
-			return nil, Usage("TANDEM_SOCKET and TANDEM_URL are both set; unset one, or choose with --socket or --url")
-		}
-	}
+	return a.open(d)
+}
+
+// open returns a client for a door.
+func (a *App) open(d Door) (*client.Client, error) {
+	o := client.Options{Socket: d.Socket, URL: d.URL, User: a.User, Timeout: time.Duration(a.timeout)}
 	if o.URL == "" {
-		if a.tokenFile != "" {
-			return nil, Usage("--token-file goes with --url: a socket needs no token")
-		}
-		if a.ca != "" {
-			return nil, Usage("--ca goes with --url: a socket needs no certificate")
-		}
-		if o.Socket == "" && runtime.GOOS != "linux" { // where no controller runs
-			return nil, Usage("which controller is asked? --url https://GATEWAY:8885 says, or TANDEM_URL")
-		}
-		o.Socket = cmp.Or(o.Socket, op.DefaultSocket)
 		return client.New(o)
 	}
 	var err error
-	if o.Trust, err = a.trust(); err != nil {
+	if o.Trust, err = trust(cmp.Or(d.CAFrom, "context "+d.Name), d.CA); err != nil {
 		return nil, err
 	}
-	if o.Token, err = a.token(); err != nil {
+	if o.Token, err = d.secret(); err != nil {
 		return nil, err
 	}
 	if o.Token != "" && inClear(o.URL) {
@@ -135,13 +125,8 @@ func Loopback(address string) bool {
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// trust returns the authority that vouches for the controller, nil for the system's.
-func (a *App) trust() (*client.Trust, error) {
-	from, text := "--ca", a.ca
-	if text == "" {
-		from = "TANDEM_CA"
-		text, _ = a.Env("TANDEM_CA")
-	}
+// trust returns the authority that text, which from has, means; nil for the system's.
+func trust(from, text string) (*client.Trust, error) {
 	if text == "" {
 		return nil, nil
 	}
@@ -166,15 +151,15 @@ func (a *App) trust() (*client.Trust, error) {
 	return t, nil
 }
 
-// token returns the token for --url, "" if none is given. What is wrong with it is said before it leaves the machine;
-// no error has the token itself.
-func (a *App) token() (string, error) {
-	from, text := "TANDEM_TOKEN", ""
-	if a.tokenFile != "" {
-		from = a.tokenFile
-		data, err := ReadFile(a.tokenFile)
+// secret returns the token for a door's address, "" if none is given. What is wrong with it is said before it leaves
+// the machine; no error has the token itself.
+func (d Door) secret() (string, error) {
+	from, text := TokenVar, d.token
+	if d.TokenFile != "" {
+		from, text = d.TokenFile, ""
+		data, err := ReadFile(d.TokenFile)
 		if err != nil {
-			return "", Unreadable(a.tokenFile, err)
+			return "", Unreadable(d.TokenFile, err)
 		}
 		for line := range strings.Lines(string(data)) {
 			if line = strings.TrimSpace(line); line != "" && line[0] != '#' && text == "" {
@@ -182,10 +167,8 @@ func (a *App) token() (string, error) {
 			}
 		}
 		if text == "" {
-			return "", Usage("there is no token in %s", a.tokenFile)
+			return "", Usage("there is no token in %s", d.TokenFile)
 		}
-	} else {
-		text, _ = a.Env("TANDEM_TOKEN")
 	}
 	if text = strings.TrimSpace(text); text == "" {
 		return "", nil
@@ -193,14 +176,14 @@ func (a *App) token() (string, error) {
 	if _, err := apitoken.Parse(text); err != nil {
 		return "", Usage("%s: %s", from, err)
 	}
-	if a.tokenFile == "" {
+	if d.TokenFile == "" {
 		return text, nil
 	}
-	switch info, err := os.Stat(a.tokenFile); {
+	switch info, err := os.Stat(d.TokenFile); {
 	case err != nil:
-		return "", Unreadable(a.tokenFile, err)
+		return "", Unreadable(d.TokenFile, err)
 	case FileModes && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0:
-		return "", Usage("%s: others may use it (mode %04o); chmod 600 it", a.tokenFile, info.Mode().Perm())
+		return "", Usage("%s: others may use it (mode %04o); chmod 600 it", d.TokenFile, info.Mode().Perm())
 	}
 	return text, nil
 }

@@ -27,6 +27,13 @@ func Root(a *App, use, short, example string, commands ...*cobra.Command) *cobra
 	root.SetHelpCommand(helpCommand())
 	addCompletion(root)
 	a.Flags(root.PersistentFlags())
+	a.complete(root)
+	if err := root.RegisterFlagCompletionFunc("context", func(c *cobra.Command, _ []string, prefix string) ([]string,
+		cobra.ShellCompDirective) {
+		return a.CompleteContexts(c, nil, prefix)
+	}); err != nil {
+		panic(err) // there is no such flag
+	}
 	return root
 }
 

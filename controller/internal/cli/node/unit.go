@@ -16,7 +16,30 @@ import (
 
 func unit(a *command.App) *cobra.Command {
 	return command.Group("unit", "Look at the whole unit, and announce a maintenance to it",
-		"  tandem unit status\n  tandem unit maintenance --for 2h --reason \"a new switch\"", status(a), maintenance(a))
+		"  tandem unit status\n  tandem unit maintenance --for 2h --reason \"a new switch\"",
+		status(a), unitSettings(a), maintenance(a))
+}
+
+func unitSettings(a *command.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "settings", Short: "Show the controller's settings that are in effect, without secrets",
+		Example: "  tandem unit settings", Args: command.Args(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return command.Ask(cmd.Context(), a, op.UnitSettings, op.None{}, printUnitSettings)
+		},
+	}
+}
+
+func printUnitSettings(a *command.App, v op.Settings) {
+	t := &term.Table{Head: []string{"SETTING", "VALUE", "BY"}}
+	for _, s := range v.Settings {
+		by := "default"
+		if s.Changed {
+			by = "set"
+		}
+		t.Add(s.Name, s.Value, by)
+	}
+	a.Table(t)
 }
 
 func status(a *command.App) *cobra.Command {

@@ -1,0 +1,176 @@
+package command
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/spf13/cobra"
+
+	"tandem.internal/controller/internal/client"
+	"tandem.internal/controller/internal/op"
+	"tandem.internal/controller/internal/view"
+)
+
+// What completion with names of the unit may cost a person who presses the tab key.
+const (
+	completeWithin = time.Second
+	mostCompleted  = 100
+)
+
+// harmless are the names that are completed: a shell takes them as they are.
+var harmless = regexp.MustCompile(`^[A-Za-z0-9._@/:-]+$`)
+
+// source is where names come from. The prefix may be passed over.
+type source func(ctx context.Context, c *client.Client, prefix string) ([]string, error)
+
+// listed is a source that lists everything of a sort.
+func listed[Out, T any](o op.Op[op.None, Out], all func(Out) []T, name func(T) string) source {
+	return func(ctx context.Context, c *client.Client, _ string) (names []string, err error) {
+		v, err := client.Call(ctx, c, o, op.None{})
+		for _, x := range all(v) {
+			names = append(names, name(x))
+		}
+		return names, err
+	}
+}
+
+// nodesNamed are the nodes whose names begin with a prefix.
+func nodesNamed(ctx context.Context, c *client.Client, prefix string) (names []string, err error) {
+	in := op.PickIn{Fields: "node"}
+	in.Name, in.Limit = prefix+"*", mostCompleted
+	found, err := client.Call(ctx, c, op.PickNodes, in)
+	for _, n := range found.Nodes {
+		var name string
+		if err == nil {
+			err = json.Unmarshal(n["node"], &name)
+		}
+		names = append(names, name)
+	}
+	return names, err
+}
+
+func slotsOf(ctx context.Context, c *client.Client, _ string) (names []string, err error) {
+	v, err := client.Call(ctx, c, op.ListSlots, op.SlotsIn{})
+	for i := range v.Slots {
+		names = append(names, v.Slots[i].Slot)
+	}
+	return names, err
+}
+
+func itemsOf(ctx context.Context, c *client.Client, _ string) (names []string, err error) {
+	v, err := client.Call(ctx, c, op.ListItems, op.ItemsIn{})
+	for i := range v.Items {
+		names = append(names, v.Items[i].Codename)
+	}
+	return names, err
+}
+
+var (
+	policiesOf = listed(op.ListPolicies, func(v view.Policies) []view.Policy { return v.Policies },
+		func(p view.Policy) string { return p.Name })
+	rolloutsOf = listed(op.ListRollouts, func(v view.Rollouts) []view.Rollout { return v.Rollouts },
+		func(r view.Rollout) string { return r.ID })
+	subjectsOf = listed(op.ListSubjects, func(v view.Subjects) []view.Subject { return v.Subjects },
+		func(s view.Subject) string { return s.Codename })
+	receiversOf = listed(op.ListNotices, func(v op.Notices) []view.NoticeReceiver { return v.Receivers },
+		func(r view.NoticeReceiver) string { return r.Name })
+)
+
+// placeholders are what an argument names, by how the usage of its command calls it.
+var placeholders = map[string]source{
+	"NODE": nodesNamed, "SLOT": slotsOf, "ITEM": itemsOf, "ROLLOUT": rolloutsOf, "SUBJECT": subjectsOf,
+}
+
+// named are what NAME, and ID, mean in the commands of a group.
+var named = map[string]source{
+	"policy": policiesOf, "subject": subjectsOf, "item": itemsOf, "notify": receiversOf, "tandem": nodesNamed,
+}
+
+// complete has shells complete the names in the arguments of a command and all of its commands, and those of --node.
+func (a *App) complete(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		a.complete(sub)
+	}
+	if c.Flags().Lookup("node") != nil {
+		if err := c.RegisterFlagCompletionFunc("node", a.completion(nodesNamed)); err != nil {
+			panic(err) // there is no such flag, or two of them
+		}
+	}
+	sources := sourcesOf(c)
+	if len(sources) == 0 || c.ValidArgsFunction != nil {
+		return
+	}
+	c.ValidArgsFunction = func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		if len(args) >= len(sources) || sources[len(args)] == nil {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		return a.completion(sources[len(args)])(c, args, prefix)
+	}
+}
+
+// sourcesOf returns where the names of each argument come from; nil: the argument is something else.
+func sourcesOf(c *cobra.Command) (sources []source) {
+	if c.Parent() == nil || c.Name() == "add" || c.Name() == "create" {
+		return nil // what is named there is new
+	}
+	for _, word := range strings.Fields(c.Use)[1:] {
+		word = strings.Trim(word, "[]…")
+		if strings.HasPrefix(word, "-") {
+			break
+		}
+		from := placeholders[word]
+		if word == "NAME" || word == "ID" && c.Name() == "node" {
+			from = named[c.Parent().Name()]
+			if c.Name() == "policy" { // why policy
+				from = policiesOf
+			}
+		}
+		sources = append(sources, from)
+	}
+	if !slices.ContainsFunc(sources, func(s source) bool { return s != nil }) {
+		return nil
+	}
+	return sources
+}
+
+// completion completes with names that a controller has, if it answers soon. It says nothing about what went wrong:
+// that would stand in the middle of what is being typed.
+func (a *App) completion(from source) cobra.CompletionFunc {
+	return func(c *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		a.JSON = true // no warnings
+		ctx, cancel := context.WithTimeout(c.Context(), completeWithin)
+		defer cancel()
+		var names []string
+		err := a.Connect(func(c *client.Client) (err error) {
+			names, err = from(ctx, c, prefix)
+			return err
+		})
+		if err != nil {
+			names = nil
+		}
+		return completed(names, prefix), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// CompleteContexts completes with the names of contexts.
+func (a *App) CompleteContexts(_ *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	set, err := a.Contexts()
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return completed(set.Names(), prefix), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completed are those of some names that can be meant, in order.
+func completed(names []string, prefix string) []string {
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return !strings.HasPrefix(name, prefix) || !harmless.MatchString(name)
+	})
+	slices.Sort(names)
+	names = slices.Compact(names)
+	return names[:min(len(names), mostCompleted)]
+}

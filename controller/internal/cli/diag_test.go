@@ -1,0 +1,235 @@
+package cli
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+
+	"tandem.internal/controller/internal/api"
+	"tandem.internal/controller/internal/api/apitest"
+	"tandem.internal/controller/internal/apitoken"
+	"tandem.internal/controller/internal/cli/command"
+	"tandem.internal/controller/internal/op"
+	"tandem.internal/controller/internal/tokens"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
+)
+
+// unpacked are the files of a bundle, without the name of its directory.
+func unpacked(t *testing.T, bundle []byte) (files map[string]string, dir string) {
+	t.Helper()
+	zip, err := gzip.NewReader(bytes.NewReader(bundle))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files = map[string]string{}
+	for archive := tar.NewReader(zip); ; {
+		head, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return files, dir
+		}
+		text, readErr := io.ReadAll(archive)
+		if err = errors.Join(err, readErr); err != nil {
+			t.Fatal(err)
+		}
+		var name string
+		dir, name, _ = strings.Cut(head.Name, "/")
+		if files[name] != "" || head.Mode != 0o600 {
+			t.Errorf("%s: %o", head.Name, head.Mode)
+		}
+		files[name] = string(text)
+	}
+}
+
+// manifestOf reads what a bundle says of itself: its files, and what is not there.
+func manifestOf(t *testing.T, files map[string]string) (names []string, left map[string]string) {
+	t.Helper()
+	var m struct {
+		Files []struct {
+			Name  string
+			Bytes int
+		}
+		Left []struct{ What, Why string }
+	}
+	if err := json.Unmarshal([]byte(files["MANIFEST.json"]), &m, json.MatchCaseInsensitiveNames(true)); err != nil {
+		t.Fatal(err)
+	}
+	left = map[string]string{}
+	for _, f := range m.Files {
+		names = append(names, f.Name)
+		if len(files[f.Name]) != f.Bytes {
+			t.Errorf("%s has %d bytes, and not %d", f.Name, len(files[f.Name]), f.Bytes)
+		}
+	}
+	for _, l := range m.Left {
+		left[l.What] = l.Why
+	}
+	return names, left
+}
+
+// secrets are all that must not be in a bundle. Where they are put is below.
+var secrets = []string{"hunter2", "S3cr3t", "brokerPW", "hooks.example.org", "former.example", "T000/B000", "10.9.8.7",
+	"MC4CAQAwBQYDK2Vw", "AGE-SECRET-KEY-1QQ", "whsec_", "tdo1.", "tdm1.", "RWRTY0IyKEY", "eyJhbGciOi",
+	"document-pw", "quoted",
+	"some-detail"}
+
+// careless is a unit that tells secrets wherever it can.
+func careless(t *testing.T) *bench {
+	u := apitest.StartSample(t)
+	st, err := u.Status(t.Context())
+	must(err)
+	st.Broker.Error = "dialling mqtts://controller:brokerPW@broker:8883: refused"
+	st.Trouble = []string{"cannot read -----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2Vw\n-----END PRIVATE KEY-----\n",
+		"pager does not answer: dial tcp 10.9.8.7:443: refused", "AGE-SECRET-KEY-1QQ is no recipient",
+		"RWRTY0IyKEYaaaa", `the broker says: {"password":"S3cr3t \"quoted\""}`,
+		"started with --broker-password S3cr3t", "Authorization: Basic aHVudGVyMmh1bnRlcjI=hunter2"}
+	u.Report("node-2", wire.KindConfig, wire.StateRejected, wire.New(wire.CodeApplyFailed, "",
+		"curl https://u:hunter2@files/x?sig=hunter2: token=hunter2, API_KEY: 'hunter2'"), nil)
+	u.Event("node-1", 1, "something-new", `{"password":"hunter2","about":"some-detail"}`)
+	u.Submit(view.Submission{Document: bytes.Replace(apitest.Document("2.1.0"), []byte("mainNode"),
+		[]byte("document-pw"), 1), Who: apitest.Alice, Via: "cli"})
+	for name, address := range map[string]string{"pager": "https://hooks.example.org/T000/B000/S3cr3t",
+		"old": "https://former.example.org/"} {
+		_, err = u.Notices.Add(as(apitest.Alice), op.NewNotice{Name: name, URL: address})
+		must(err)
+	}
+	_, err = u.Notices.Remove(as(apitest.Alice), op.NoticeIn{Receiver: "old"})
+	must(err)
+	list, err := u.Notices.List(t.Context())
+	must(err)
+	list.Receivers = append(list.Receivers, view.NoticeReceiver{Name: "relay", URL: "https://10.9.8.7",
+		Error: "dial tcp 10.9.8.7:443: refused, whsec_aaaa, HOOKS.example.org"})
+	return benchOf(t, u, apitest.Instead(u, apitest.Fixed(op.UnitStatus, st),
+		api.Ask(op.ListNotices, fixed(list)),
+		api.Ask(op.UnitSettings, fixed(op.Settings{Settings: []view.Setting{
+			{Name: "passwords", Value: `{"cloud": "S3cr3t"}`}, {Name: "broker", Value: `"mqtts://c:brokerPW@broker"`},
+			{Name: "on-apply", Value: `"curl -H 'Authorization: Bearer eyJhbGciOi.e30.abc'"`}}})),
+		api.Ask(op.VerifyJournal, fixed(op.Verification{OK: true,
+			Report: "28 records; " + apitoken.New().Text() + " tdm1.AAAA"})),
+	))
+}
+
+// TestDiagHasNoSecret: whatever the controller tells, by whichever door, no byte of a secret is in the bundle; what is
+// no secret stays.
+func TestDiagHasNoSecret(t *testing.T) {
+	b := careless(t)
+	b.env["TANDEM_TOKEN"] = b.tokens[tokens.Admin]
+	for _, door := range [][]string{{"--socket", b.socket}, {"--url", b.tcp}} {
+		out, errs, exit := b.run("", append([]string{"diag", "-o", "-"}, door...)...)
+		if exit != 0 || errs != "" {
+			t.Fatalf("%d %s", exit, errs)
+		}
+		files, dir := unpacked(t, []byte(out))
+		if dir != "tandem-diag-u1-20261120T100000Z" {
+			t.Error(dir)
+		}
+		for name, text := range files {
+			for _, secret := range secrets {
+				if strings.Contains(strings.ToLower(text), strings.ToLower(secret)) {
+					t.Errorf("%s has %s:\n%s", name, secret, text)
+				}
+			}
+		}
+		names, left := manifestOf(t, files)
+		want := []string{"status.json", "versions.json", "settings.json", "journal.json", "notices.json", "fleet.json",
+			"alerts.json", "keys.json", "cas.json", "events.json"}
+		if door[0] == "--socket" {
+			want = append(want, "stacks.txt")
+		} else if why := left["stacks of the controller's goroutines"]; !strings.Contains(why, "only the unix socket") {
+			t.Error(left)
+		}
+		if !slices.Equal(names, want) || len(files) != len(want)+1 {
+			t.Errorf("%v, %v", names, slices.Sorted(maps.Keys(files)))
+		}
+		for name, text := range map[string]string{"status.json": "mqtts://***@broker:8883",
+			"journal.json": "28 records", "events.json": "https://***@files/***", "settings.json": "broker",
+			"notices.json":  "pager",
+			"versions.json": `"1.0.0": 4`, "stacks.txt": "goroutine"} {
+			if _, there := files[name]; there && !strings.Contains(files[name], text) {
+				t.Errorf("%s lacks %s:\n%s", name, text, files[name])
+			}
+		}
+	}
+}
+
+// TestDiagSaysWhatIsMissing: of what a role may not see the manifest says so; without a controller there is no bundle.
+func TestDiagSaysWhatIsMissing(t *testing.T) {
+	b := newBench(t, apitest.StartSample(t))
+	b.env = map[string]string{"TANDEM_TOKEN": b.tokens[tokens.View]}
+	out, errs, exit := b.run("", "diag", "-o", "-", "--url", b.tcp, "--events", "0")
+	if exit != 0 || errs != "" {
+		t.Fatalf("%d %s", exit, errs)
+	}
+	files, _ := unpacked(t, []byte(out))
+	_, left := manifestOf(t, files)
+	for what, why := range map[string]string{
+		"settings of the controller, without those that are secret": "role operate",
+		"the newest events, without their data":                     "--events is 0",
+	} {
+		if !strings.Contains(left[what], why) {
+			t.Errorf("%s: %q", what, left)
+		}
+	}
+	if _, there := files["settings.json"]; there {
+		t.Error("there are settings")
+	}
+	file := filepath.Join(b.dir, "none.tar.gz")
+	if _, _, exit := b.run("", "diag", "-o", file, "--socket", b.dir+"/none"); exit != exitUnreachable {
+		t.Error(exit)
+	}
+	if _, err := os.Lstat(file); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+var kib = regexp.MustCompile(`[0-9.]+ KiB`) // the stacks are others each time
+
+// TestDiagFile: the file is its owner's alone, and replaces another only if that is asked for, which is said before the
+// controller is asked.
+func TestDiagFile(t *testing.T) {
+	b := newBench(t, apitest.StartSample(t))
+	file := filepath.Join(b.dir, "out.tar.gz")
+	golden(t, "diag", kib.ReplaceAllString(b.transcript("", "diag", "-o", file, "--events", "3"), "SIZE"))
+	first, err := os.ReadFile(file)
+	must(err)
+	if info, err := os.Stat(file); err != nil || command.FileModes && info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", info.Mode(), err)
+	}
+	golden(t, "diag-exists", b.transcript("", "diag", "-o", file)+
+		b.transcript("", "diag", "-o", file, "--json", "--socket", b.dir+"/none")+
+		b.transcript("", "diag", "-o", b.dir)+b.transcript("", "diag", "--events", "-1"))
+	if now, err := os.ReadFile(file); err != nil || !bytes.Equal(now, first) {
+		t.Error("the file was replaced", err)
+	}
+	b.runs("diag", "-o", file, "--force", "--events", "3")
+	now, err := os.ReadFile(file)
+	must(err)
+	files, _ := unpacked(t, now)
+	if names, _ := manifestOf(t, files); len(names) != 11 {
+		t.Error(names)
+	}
+	b.io.OutTerminal = true
+	golden(t, "diag-terminal", b.transcript("", "diag", "-o", "-"))
+	t.Chdir(b.dir)
+	b.runs("diag")
+	if _, err := os.Stat("tandem-diag-u1-20261120T100000Z.tar.gz"); err != nil {
+		t.Error(err)
+	}
+}
+
+// fixed always answers the same.
+func fixed[T any](v T) func(context.Context) (T, error) {
+	return func(context.Context) (T, error) { return v, nil }
+}
