@@ -59,6 +59,7 @@ func (b Core) Operations() []api.Operation {
 		api.Bind(op.RebootNode, c.Reboot),
 		api.Bind(op.TryNode, c.Try),
 		api.Bind(op.ApproveNode, c.Approve),
+		api.Bind(op.OrderNodes, c.OrderNodes),
 		api.Bind(op.RestartSlot, c.RestartSlot),
 		api.Bind(op.StopSlot, c.StopSlot),
 		api.Bind(op.StartSlot, c.StartSlot),
