@@ -41,8 +41,8 @@ func (r *faulty) tell(after uint64, limit int, types ...record.Type) (all []noti
 	}
 }
 
-// TestNoticesOfSelectedNodes: a filter selects nodes as they are when somebody asks, none that was forgotten, and asking
-// works while the journal cannot be written.
+// TestNoticesOfSelectedNodes: a filter selects nodes as they are when somebody asks, none that was forgotten, and
+// asking works while the journal cannot be written.
 func TestNoticesOfSelectedNodes(t *testing.T) {
 	withFaults(t, nil, func(t *testing.T, r *faulty) {
 		r.join("press-1")
