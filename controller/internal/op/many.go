@@ -12,8 +12,8 @@ import (
 var OrderNodes = define(Op[NodesOrder, NodesOrdered]{
 	Name: "nodes.order", Route: "POST /v1/nodes/order", Role: Operate, Long: true,
 	About: "Gives one order to each node that a filter selects, as if it were ordered of each, and with the role " +
-		"that the order needs. With dryRun nothing is ordered. A not-allowed: the filter selects every node, and allNodes " +
-		"is not set. A wrong-state: it does not select as many as are expected.",
+		"that the order needs. With dryRun nothing is ordered. A not-allowed: the filter selects every node, and " +
+		"allNodes is not set. A wrong-state: it does not select as many as are expected.",
 })
 
 // NodesOrder is an order to the nodes that a filter selects. It has one of the orders.
