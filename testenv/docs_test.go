@@ -208,7 +208,8 @@ func TestFlagsInDocumentsExist(t *testing.T) {
 		{"tandem", "config", "apply"},
 		{"tandem", "config", "rollback"}, {"tandem", "config", "check"}, {"tandem", "config", "resolve"},
 		{"tandem", "policy", "apply"},
-		{"tandem", "events"}, {"tandem", "nodes"}, {"tandem", "node", "forget"}, {"tandem", "journal", "verify"}} {
+		{"tandem", "events"}, {"tandem", "nodes"}, {"tandem", "node", "forget"}, {"tandem", "node", "reboot"},
+		{"tandem", "journal", "verify"}} {
 		out, err := exec.Command(filepath.Join(dir, args[0]), append(args[1:], "--help")...).Output()
 		if err != nil {
 			t.Fatal(err)

@@ -97,6 +97,9 @@ func (c requester) may(need tokens.Role) error {
 		"the token "+c.bearer.Name+" has the role "+string(c.bearer.Role)+"; this needs the role "+string(need))
 }
 
+// May is may, for an operation.
+func (c requester) May(role string) error { return c.may(op.Role(role)) }
+
 // plainName says whether a claimed name is fit for a journal and a terminal.
 func plainName(s string) bool {
 	for _, c := range []byte(s) {

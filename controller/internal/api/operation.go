@@ -40,7 +40,7 @@ func serve[In, Out any](o op.Op[In, Out], do func(*API, http.ResponseWriter, *ht
 func answered(s op.Spec, do func(context.Context, any) (any, error)) Operation {
 	return Operation{s, s.Input(), func(a *API, w http.ResponseWriter, r *http.Request, in any) error {
 		if s.Long {
-			release, err := a.admit(w, r)
+			release, err := a.place(w, r)
 			if err != nil {
 				return err
 			}

@@ -50,6 +50,7 @@ var roles = map[tokens.Role][]string{
 		"POST /v1/unit/maintenance",
 		"POST /v1/unit/maintenance/end", "POST /v1/clock/confirm",
 		"POST /v1/nodes/{node}/reboot", "POST /v1/nodes/{node}/try", "POST /v1/nodes/{node}/approve",
+		"POST /v1/nodes/order",
 		"POST /v1/workloads", "POST /v1/workloads/rollback", "POST /v1/nodes/{node}/slots/{service}/restart",
 		"GET /v1/nodes/{node}/slots/{service}/logs",
 		"POST /v1/artefacts", "GET /v1/artefacts/{digest}/upload", "PATCH /v1/artefacts/{digest}/upload",

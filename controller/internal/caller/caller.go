@@ -28,6 +28,18 @@ func OwnsFiles(ctx context.Context) bool {
 	return ok && o.OwnsFiles()
 }
 
+// Limited is a Caller with a role, which may not be enough.
+type Limited interface{ May(role string) error }
+
+// May returns why who asks may not do what needs a role; nil: they may. Routes ask before an operation is begun; this
+// is for what depends on what is ordered.
+func May(ctx context.Context, role string) error {
+	if l, ok := From(ctx).(Limited); ok {
+		return l.May(role)
+	}
+	return nil
+}
+
 type key struct{}
 
 // With returns a context in which c asks.

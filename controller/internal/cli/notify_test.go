@@ -57,6 +57,8 @@ func TestNotifyCommands(t *testing.T) {
 		{"notify-add", "notify add pager https://hooks.example.com/services/T0/secret", nil},
 		{"notify-add-all", "notify add presses http://10.0.0.9/in --insecure-http --level error --type alert,live " +
 			"--node press-* --who token/* --during-maintenance --after 2", nil},
+		{"notify-add-where", "notify add presses https://10.0.0.9/in --where type:press", nil},
+		{"notify-add-no-filter", "notify add presses https://10.0.0.9/in --where tpye:press", nil},
 		{"notify-add-twice", "notify add pager https://hooks.example.com/", some},
 		{"notify-add-http", "notify add pager http://hooks.example.com/secret", nil},
 		{"notify-add-password", "notify add pager https://ann:secret@hooks.example.com/", nil},

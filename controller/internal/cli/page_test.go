@@ -16,6 +16,7 @@ var (
 	pageLine = regexp.MustCompile("(?m)^  \\w+: \\([^)]*\\) =>\\s*(?:\"(tandem [^\"\n]*)\"|`(tandem [^`\n]*)`),$")
 	pageFlag = regexp.MustCompile(`\$\{flag\("([a-z-]+)", [\w.]+\)\}`)
 	pageIf   = regexp.MustCompile(`\$\{\w+ \? " (--[a-z]+)" : ""\}`)
+	pageMany = regexp.MustCompile(`\$\{those\(of\)\}`)
 	pageWord = regexp.MustCompile(`\$\{(?:word\()?(\w+)\)?\}`)
 )
 
@@ -35,6 +36,7 @@ func TestPageCommandsExist(t *testing.T) {
 		line := m[1] + m[2]
 		line = pageFlag.ReplaceAllString(line, " --$1 x")
 		line = pageIf.ReplaceAllString(line, " $1")
+		line = pageMany.ReplaceAllString(line, "--where x --expect x --yes-all-nodes")
 		for _, kind := range []string{"config", "workload", "component"} {
 			findLine(t, strings.Fields(pageWord.ReplaceAllStringFunc(line, func(v string) string {
 				if strings.Contains(v, "kind") {
@@ -71,7 +73,9 @@ func findLine(t *testing.T, line []string) {
 		f := lookup(cmd, name)
 		if f == nil {
 			t.Errorf("%q: there is no flag --%s", line, name)
-		} else if f.NoOptDefVal == "" {
+			continue
+		}
+		if f.Changed = true; f.NoOptDefVal == "" {
 			i++ // its value
 		}
 	}

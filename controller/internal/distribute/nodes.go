@@ -3,6 +3,7 @@ package distribute
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -21,7 +22,7 @@ import (
 )
 
 // nodesPage is how many nodes of a list are held at once.
-const nodesPage = 250
+const nodesPage = 100
 
 // Nodes returns every node in the order of names, those that have not connected yet among them.
 func (c *Core) Nodes(ctx context.Context) (op.Nodes, error) {
@@ -190,11 +191,10 @@ func (c *Core) unitSource() wire.Kind {
 	return ""
 }
 
-// PickNodes returns some fields of the nodes that are selected.
-func (c *Core) PickNodes(ctx context.Context, in op.PickIn) (v op.Picked, err error) {
+// EachPicked is EachNode with some fields of the nodes.
+func (c *Core) EachPicked(ctx context.Context, in op.PickIn, fn func(op.PickedNode) error) (next string, err error) {
 	names, source := strings.Split(in.Fields, ","), c.unitSource()
-	v.Nodes = []map[string]jsontext.Value{}
-	v.Next, err = c.EachNode(ctx, in.NodesIn, func(n *view.Node) error {
+	return c.EachNode(ctx, in.NodesIn, func(n *view.Node) error {
 		picked := make(map[string]jsontext.Value, len(names))
 		for _, name := range names {
 			value, has := op.Field(n, name)
@@ -210,8 +210,13 @@ func (c *Core) PickNodes(ctx context.Context, in op.PickIn) (v op.Picked, err er
 			}
 			picked[name] = text
 		}
-		v.Nodes = append(v.Nodes, picked)
-		return nil
+		return fn(picked)
 	})
-	return v, err
+}
+
+// Mark names what the lists of nodes show now: the journal's epoch and newest record, and the minute, for what is not
+// in the journal, such as a token that has ended.
+func (c *Core) Mark() string {
+	j := c.journal.Load()
+	return fmt.Sprintf("%d-%d-%d", j.Epoch(), j.Last(), c.cfg.Now().Unix()/60)
 }

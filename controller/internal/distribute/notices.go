@@ -10,6 +10,7 @@ import (
 
 	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/notify"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
 )
@@ -32,6 +33,19 @@ func (c *Core) NoticesMark(seq uint64) (m notify.Mark, gone bool, err error) {
 	}
 	_, _, n, err := j.Missing(seq-1, seq)
 	return m, n > 0, err
+}
+
+// Selected names those of some nodes that a filter selects, as they are now. A node that was forgotten is none of them.
+func (c *Core) Selected(ctx context.Context, where string, nodes []string) (names []string, err error) {
+	s, err := c.selection(&op.NodesIn{Q: where})
+	if err != nil {
+		return nil, err
+	}
+	found, err := c.found(ctx, s, nodes)
+	for i := range found {
+		names = append(names, found[i].Node.Node)
+	}
+	return names, err
 }
 
 func markOf(j *journal.Journal, seq uint64) (notify.Mark, error) {

@@ -2,13 +2,16 @@ package distribute
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/notify"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/record"
+	"tandem.internal/shared/wire"
 )
 
 // tell reads all that a receiver of some types is told after a record, in pieces.
@@ -36,6 +39,37 @@ func (r *faulty) tell(after uint64, limit int, types ...record.Type) (all []noti
 			return all, gone
 		}
 	}
+}
+
+// TestNoticesOfSelectedNodes: a filter selects nodes as they are when somebody asks, none that was forgotten, and
+// asking works while the journal cannot be written.
+func TestNoticesOfSelectedNodes(t *testing.T) {
+	withFaults(t, nil, func(t *testing.T, r *faulty) {
+		r.join("press-1")
+		r.join("press-2")
+		r.leaves("mill-1")
+		ask := func(where, want string) {
+			t.Helper()
+			got, err := r.core.Selected(r.Context(), where, []string{"gone", "mill-1", "press-1", "press-2"})
+			if err != nil || strings.Join(got, " ") != want {
+				t.Errorf("%s: %q %v, want %q", where, got, err, want)
+			}
+		}
+		ask("type:m", "mill-1 press-1 press-2")
+		ask("state:offline", "mill-1")
+		ask("press -name:*-2", "press-1")
+		r.leaves("press-1")
+		ask("state:offline", "mill-1 press-1")
+		if _, err := r.core.Forget(r.Context(), op.Forget{Nodes: []string{"mill-1"}}); err != nil {
+			t.Fatal(err)
+		}
+		ask("state:offline", "press-1")
+		r.disk.fail(1, 0)
+		r.mustBe("a message", r.hear(live("press-1", 3)), wire.CodeStorage)
+		ask("type:m", "press-1 press-2")
+		r.disk.fail(0, 0)
+		r.recover()
+	})
 }
 
 // Everything of the types that are wanted is read, in order, each with its hash, in pieces of any size; what was

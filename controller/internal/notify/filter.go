@@ -6,15 +6,17 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"tandem.internal/controller/internal/filter"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/controller/internal/words"
 	"tandem.internal/shared/event"
 	"tandem.internal/shared/near"
 	"tandem.internal/shared/wire"
 )
 
 // Filter says which entries a receiver wants: those of a level or a higher one, of any of the types, about any of the
-// nodes, caused by any of the names. What is empty picks everything.
+// nodes, about nodes that are as Where says, caused by any of the names. What is empty picks everything.
 type Filter view.NoticeFilter
 
 // maxPatterns bounds each list of a Filter, maxPattern the bytes of one of them.
@@ -46,6 +48,10 @@ func (f *Filter) Check() *wire.Error {
 				fmt.Sprintf("%.64q is a type of neither records nor nodes' events%s", t, near.Hint(t, typeNames())))
 		}
 	}
+	if _, err := filter.Parse(f.Where); err != nil {
+		err.Path = "/where"
+		return err
+	}
 	for _, l := range []struct {
 		name string
 		all  []string
@@ -70,9 +76,12 @@ func typeNames() (all []string) {
 	return append(all, event.Types()...)
 }
 
-// Match reports whether an entry of a level is wanted.
-func (f *Filter) Match(e *view.Entry, level Level) bool {
-	if rank(level) < rank(Level(f.Level)) {
+// Match reports whether an entry of a level is wanted. With Where an entry about no node is not.
+func (f *Filter) Match(e *Entry, level Level) bool {
+	switch {
+	case rank(level) < rank(Level(f.Level)),
+		f.Where != "" && !e.Selected,
+		e.Type == record.Report.String() && !f.reports():
 		return false
 	}
 	ofType := func(t string) bool { return t == e.Type || e.Type == record.Event.String() && t == e.Kind }
@@ -80,12 +89,17 @@ func (f *Filter) Match(e *view.Entry, level Level) bool {
 		anyOf(f.Nodes, e.Node) && anyOf(f.Who, e.Who)
 }
 
+// reports reports whether what nodes report is wanted: of those who name no types only by who wants everything.
+func (f *Filter) reports() bool {
+	return len(f.Types) > 0 || rank(Level(f.Level)) <= rank(Info)
+}
+
 // Reads lists the types of records that have to be read for it, besides those that every receiver needs.
 func (f *Filter) Reads() []record.Type {
 	var all []record.Type
 	if len(f.Types) == 0 {
 		for _, t := range record.Types() {
-			if rank(most(t)) >= rank(Level(f.Level)) {
+			if rank(words.Highest(t)) >= rank(Level(f.Level)) && (t != record.Report || f.reports()) {
 				all = append(all, t)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/controller/internal/words"
 )
 
 // How much is in memory, and how often something is done. A receiver's file is written at most once in saveEvery.
@@ -48,7 +49,8 @@ func (q Quiet) IsZero() bool { return q.By == 0 }
 // Entry is an entry of the journal with the beginning of its chain hash.
 type Entry struct {
 	view.Entry
-	Hash string
+	Hash     string
+	Selected bool // the receiver's Where selects its node, as it was when the entry was read
 }
 
 // Mark is a place in the journal.
@@ -62,9 +64,8 @@ type Gone struct{ First, Last, Count uint64 }
 
 // Machine is the state of one receiver. One goroutine owns it.
 type Machine struct {
-	to    Receiver
-	unit  string
-	judge Judge
+	to   Receiver
+	unit string
 
 	done, read, saved Progress
 	queue             []Message
@@ -86,8 +87,8 @@ type Machine struct {
 
 // New begins with what the receiver's file has. head is the newest record; same says whether the journal is the one
 // that the file is of: it has the record there, or has removed it.
-func New(to Receiver, unit string, judge Judge, saved Progress, head Mark, same bool) *Machine {
-	m := &Machine{to: to, unit: unit, judge: judge, done: saved, read: saved, saved: saved, grown: true}
+func New(to Receiver, unit string, saved Progress, head Mark, same bool) *Machine {
+	m := &Machine{to: to, unit: unit, done: saved, read: saved, saved: saved, grown: true}
 	if !same {
 		m.read = Progress{Seq: head.Seq, Hash: head.Hash}
 		m.queue = []Message{m.restored(saved, m.read)}
@@ -286,8 +287,8 @@ func (m *Machine) take(ev *Read) {
 			}
 		}
 		p.Seq, p.Hash = e.Seq, e.Hash
-		level := m.judge(&e.Entry)
-		if !m.to.Filter.Match(&e.Entry, level) {
+		level := words.Level(&e.Entry)
+		if !m.to.Filter.Match(e, level) {
 			continue
 		}
 		if !p.Quiet.IsZero() && !m.to.Always && !maintenance && level != Error {

@@ -193,6 +193,21 @@ func TestRestored(t *testing.T) {
 	same(t, "told", w.ids(), []string{"restored"})
 }
 
+// A receiver with a filter of nodes is told about those that are selected, and not about the unit; a maintenance is one
+// for it all the same.
+func TestWhere(t *testing.T) {
+	w := newWorld(Filter{Where: "type:press"})
+	w.happen(record.Live, "press-1", "", struct{}{})
+	w.happen(record.Live, "mill-1", "", struct{}{})
+	w.trouble(1)
+	announce(w, time.Hour)
+	w.happen(record.Live, "press-2", "", struct{}{})
+	over(w)
+	w.happen(record.Live, "press-3", "", struct{}{})
+	w.settle(w.take)
+	same(t, "told", w.ids(), []string{"1", "quiet", "7"})
+}
+
 // announce begins a maintenance, and over ends it.
 func announce(w *world, d time.Duration) {
 	w.happen(record.Maintenance, "", "", record.MaintenanceData{Until: w.now.Add(d), Reason: "belt"})

@@ -11,7 +11,7 @@ import (
 
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
-	"tandem.internal/shared/event"
+	"tandem.internal/controller/internal/words"
 	"tandem.internal/shared/wire"
 )
 
@@ -37,6 +37,7 @@ func TestReceiverCheck(t *testing.T) {
 		{func(r *Receiver) { r.URL = "https://h/" + strings.Repeat("x", maxURL) }, "/url"},
 		{func(r *Receiver) { r.CA = strings.Repeat("x", maxCA+1) }, "/ca"},
 		{func(r *Receiver) { r.Filter.Level = "fatal" }, "/level"},
+		{func(r *Receiver) { r.Filter.Where = "tpye:press" }, "/where"},
 		{func(r *Receiver) { r.Filter.Types = []string{"alert", "nothing"} }, "/types/1"},
 		{func(r *Receiver) { r.Filter.Nodes = []string{""} }, "/nodes/0"},
 		{func(r *Receiver) { r.Filter.Nodes = []string{"a\x1b"} }, "/nodes/0"},
@@ -102,12 +103,14 @@ func TestSetFile(t *testing.T) {
 }
 
 func TestMatch(t *testing.T) {
-	entry := func(typ, kind, node, who string) *view.Entry {
-		return &view.Entry{Type: typ, Kind: kind, Node: node, Who: who}
+	entry := func(typ, kind, node, who string) *Entry {
+		return &Entry{Entry: view.Entry{Type: typ, Kind: kind, Node: node, Who: who}}
 	}
+	selected := entry("live", "", "press-1", "")
+	selected.Selected = true
 	for _, c := range []struct {
 		f     Filter
-		e     *view.Entry
+		e     *Entry
 		level Level
 		want  bool
 	}{
@@ -123,6 +126,13 @@ func TestMatch(t *testing.T) {
 		{Filter{Nodes: []string{"press-*"}}, entry("live", "", "mill-1", ""), Error, false},
 		{Filter{Nodes: []string{"mill-*", "*-1"}}, entry("live", "", "press-1", ""), Error, true},
 		{Filter{Nodes: []string{"*"}}, entry("note", "", "", ""), Error, true},
+		{Filter{Where: "type:press"}, selected, Error, true},
+		{Filter{Where: "type:press"}, entry("live", "", "press-1", ""), Error, false},
+		{Filter{Where: "type:press"}, entry("note", "", "", ""), Error, false},
+		{Filter{Where: "type:press", Nodes: []string{"mill-*"}}, selected, Error, false},
+		{Filter{}, entry("report", "config", "n1", ""), Error, false},
+		{Filter{Level: "info"}, entry("report", "config", "n1", ""), Error, true},
+		{Filter{Types: []string{"report"}, Level: "error"}, entry("report", "config", "n1", ""), Error, true},
 		{Filter{Who: []string{"token/*"}}, entry("note", "", "", "token/press for bob"), Error, true},
 		{Filter{Who: []string{"token/*"}}, entry("note", "", "", "uid:0(root)"), Error, false},
 	} {
@@ -151,8 +161,8 @@ func TestReads(t *testing.T) {
 			f := Filter{Level: level, Types: types}.Completed()
 			for _, typ := range record.Types() {
 				for _, kind := range []string{"", "alert", "boot"} {
-					e := view.Entry{Type: typ.String(), Kind: kind}
-					if f.Match(&e, most(typ)) && !slices.Contains(f.Reads(), typ) {
+					e := Entry{Entry: view.Entry{Type: typ.String(), Kind: kind}}
+					if f.Match(&e, words.Highest(typ)) && !slices.Contains(f.Reads(), typ) {
 						t.Errorf("%+v lets %s pass, which is not read", f, typ)
 					}
 				}
@@ -165,53 +175,12 @@ func TestReads(t *testing.T) {
 	}
 }
 
-func TestByType(t *testing.T) {
-	ev := func(typ, detail string) string {
-		return fmt.Sprintf(`{"v":1,"node":"n1","boot":"b","seq":1,"at":"2026-11-20T10:00:00Z","type":%q,"detail":%s}`,
-			typ, detail)
-	}
-	live := `{"v":1,"node":"n1","boot":"b","session":1,"up":%v}`
-	for _, c := range []struct {
-		typ, data string
-		want      Level
-	}{
-		{"opened", `{}`, Info}, {"report", `{}`, Info}, {"accepted", `{}`, Info}, {"refused", `{}`, Warning},
-		{"live", fmt.Sprintf(live, true), Info}, {"live", fmt.Sprintf(live, false), Warning}, {"live", "", Warning},
-		{"reply", `{}`, Info}, {"reply", `{"error":{"code":"x","message":"y"}}`, Warning},
-		{"state", `{"state":"installed"}`, Info}, {"state", `{"state":"failed","error":{"code":"x"}}`, Error},
-		{"rolledback", `{}`, Error}, {"trouble", `{}`, Warning},
-		{"keys", `{}`, Info}, {"keys", `{"forced":true}`, Warning},
-		{"ca", `{}`, Info}, {"ca", `{"forced":true}`, Warning}, {"revoked", `{}`, Warning}, {"nothing", `{}`, Info},
-		{"rollout", `{"id":"r"}`, Info}, {"rollout", `{"id":"r","paused":{"cause":"failed"}}`, Warning},
-		{"rollout", `{"id":"r","reverting":{}}`, Error}, {"rollout", `{"id":"r","ended":{"phase":"done"}}`, Info},
-		{"rollout", `{"id":"r","ended":{"phase":"aborted"}}`, Error},
-		{"event", ev("alert", `{"state":"raise"}`), Warning}, {"event", ev("alert", `{"state":"fall"}`), Info},
-		{"event", ev("watchdog", `{"verdict":"hung"}`), Error}, {"event", ev("watchdog", `{"verdict":"back"}`), Info},
-		{"event", ev("watchdog", `{"verdict":"late"}`), Warning}, {"event", ev("boot", `{}`), Info},
-		{"event", ev("trial-rolled-back", `{}`), Error}, {"event", ev("check-failed", `{}`), Warning},
-		{"event", ev("of-a-newer-node", `{}`), Info}, {"event", ev("boot", `7`), Warning},
-	} {
-		e := view.Entry{Type: c.typ, Data: jsontext.Value(c.data)}
-		if got := ByType(&e); got != c.want {
-			t.Errorf("%s %s: %s, want %s", c.typ, c.data, got, c.want)
-		}
-		if typ, ok := record.ParseType(c.typ); ok && rank(ByType(&e)) > rank(most(typ)) {
-			t.Errorf("%s has more than its highest level", c.typ)
-		}
-	}
-	for typ := range byEvent {
-		if !slices.Contains(event.Types(), typ) {
-			t.Errorf("%s is no type of events", typ)
-		}
-	}
-}
-
 // What is signed, and how: other programs depend on each byte (Standard Webhooks 1.0.0, CloudEvents 1.0.2).
 func TestMessage(t *testing.T) {
-	m := New(Receiver{}, "u1", ByType, Progress{}, Mark{}, true)
+	m := New(Receiver{}, "u1", Progress{}, Mark{}, true)
 	at := time.Date(2026, 11, 20, 10, 0, 0, 500, time.UTC)
-	e := Entry{view.Entry{Seq: 812, At: at, Type: "event", Node: "press-1", Kind: "alert",
-		Data: jsontext.Value(`{"type":"alert"}`)}, "8c2d1f0a4b5e6978"}
+	e := Entry{Entry: view.Entry{Seq: 812, At: at, Type: "event", Node: "press-1", Kind: "alert",
+		Data: jsontext.Value(`{"type":"alert"}`)}, Hash: "8c2d1f0a4b5e6978"}
 	got := m.entry(&e, Warning, Progress{})
 	const want = `{"specversion":"1.0","id":"812-8c2d1f0a4b5e6978","source":"/tandem/units/u1",` +
 		`"type":"tandem.event.alert","subject":"press-1","time":"2026-11-20T10:00:00.0000005Z",` +

@@ -36,7 +36,7 @@ func newWorld(f Filter) *world {
 
 // open is a start of the controller.
 func (w *world) open() {
-	w.machine = New(w.to, "u1", ByType, w.file, w.mark(uint64(len(w.log))), w.file.Seq == 0 ||
+	w.machine = New(w.to, "u1", w.file, w.mark(uint64(len(w.log))), w.file.Seq == 0 ||
 		w.file.Seq <= uint64(len(w.log)) && (w.gone[w.file.Seq] || w.mark(w.file.Seq).Hash == w.file.Hash))
 }
 
@@ -50,8 +50,9 @@ func (w *world) mark(seq uint64) Mark {
 // happen adds an entry to the journal.
 func (w *world) happen(t record.Type, node, kind string, data any) uint64 {
 	seq := uint64(len(w.log)) + 1
-	w.log = append(w.log, Entry{view.Entry{Seq: seq, At: w.now, Type: t.String(), Node: node, Kind: kind,
-		Data: jsontext.Value(record.Encode(data))}, fmt.Sprintf("%016x", seq*7919)})
+	w.log = append(w.log, Entry{Entry: view.Entry{Seq: seq, At: w.now, Type: t.String(), Node: node, Kind: kind,
+		Data: jsontext.Value(record.Encode(data))}, Hash: fmt.Sprintf("%016x", seq*7919),
+		Selected: strings.HasPrefix(node, "press")})
 	w.machine.Step(w.now, Grown{})
 	return seq
 }

@@ -113,10 +113,13 @@ func (in *PickIn) Check() *wire.Error {
 
 // Picked has some fields of nodes.
 type Picked struct {
-	Nodes []map[string]jsontext.Value `json:"nodes"` // sorted by name; without the fields that a node does not have
+	Nodes []PickedNode `json:"nodes"` // sorted by name; without the fields that a node does not have
 	// what after has to be for those that follow; absent: there are none
 	Next string `json:"next,omitempty"`
 }
+
+// PickedNode has some fields of a node.
+type PickedNode = map[string]jsontext.Value
 
 // nodeFields are the indexes of view.Node's fields by their names in JSON, and whether they may be left out.
 var nodeFields = func() map[string]nodeField {

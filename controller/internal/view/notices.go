@@ -8,7 +8,9 @@ type NoticeFilter struct {
 	Level string   `json:"level,omitempty"`
 	Types []string `json:"types,omitempty"` // any of these types of records and of nodes' events; at most 32
 	Nodes []string `json:"nodes,omitempty"` // about any of these nodes; * stands for anything; at most 32
-	Who   []string `json:"who,omitempty"`   // caused by any of these; * stands for anything; at most 32
+	// about a node that this filter selects when the entry is read, such as "type:press"; about no node: not
+	Where string   `json:"where,omitempty"`
+	Who   []string `json:"who,omitempty"` // caused by any of these; * stands for anything; at most 32
 }
 
 // Notice is the data of a notice: an entry of the journal.

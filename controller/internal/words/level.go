@@ -44,6 +44,23 @@ type faulty struct {
 	Forced bool           `json:"forced"`
 }
 
+// Level says how much an entry matters, from its type and its data.
+func Level(e *view.Entry) view.Level {
+	t, _ := record.ParseType(e.Type)
+	return level(t, e)
+}
+
+// Highest is the highest level that entries of a type can have.
+func Highest(t record.Type) view.Level {
+	switch t {
+	case record.Refused, record.RolledBack, record.State, record.Reply, record.Report, record.Event, record.Rollout:
+		return view.LevelError
+	case record.Trouble, record.JoinRefused, record.Revoked, record.Opened, record.Live, record.CA, record.Keys:
+		return view.LevelWarning
+	}
+	return view.LevelInfo
+}
+
 // level says how much an entry matters.
 func level(t record.Type, e *view.Entry) view.Level {
 	switch t {

@@ -1,10 +1,12 @@
 package words
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"tandem.internal/controller/internal/kind"
+	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/event"
 )
@@ -54,6 +56,20 @@ func TestLevels(t *testing.T) {
 	} {
 		if got := toldKind(c.typ, c.kind, []byte(c.data)).Level; got != c.want {
 			t.Errorf("%s %s %s is %s, want %s", c.typ, c.kind, c.data, got, c.want)
+		}
+	}
+}
+
+// TestHighestLevels: no entry of a type has more than its highest level, whatever its data are.
+func TestHighestLevels(t *testing.T) {
+	order := []view.Level{view.LevelInfo, view.LevelWarning, view.LevelError}
+	for _, typ := range record.Types() {
+		for _, data := range []string{``, `7`, `{}`, `{"error":{"code":"x","message":"m"},"forced":true}`,
+			`{"reason":"r"}`, `{"last":{"state":"failed"}}`, `{"id":"r","paused":{"cause":"failed"}}`} {
+			e := view.Entry{Type: typ.String(), Kind: event.TrialRolledBack, Data: []byte(data)}
+			if got := Level(&e); slices.Index(order, got) > slices.Index(order, Highest(typ)) {
+				t.Errorf("%s %s is %s, and %s at most", typ, data, got, Highest(typ))
+			}
 		}
 	}
 }

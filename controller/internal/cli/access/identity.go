@@ -47,10 +47,17 @@ func printEnrolment(a *command.App, e view.Enrolment) {
 
 func revokeNode(a *command.App) *cobra.Command {
 	var in op.RevokeIn
+	var many command.Many
 	cmd := &cobra.Command{
-		Use: "revoke NODE", Short: "Cut a node off: its session, its certificates and its open tokens end at once",
-		Example: "  tandem node revoke node-1 --reason \"stolen\"", Args: command.NodeArg,
+		Use:   "revoke (NODE | --where FILTER)",
+		Short: "Cut a node off: its session, its certificates and its open tokens end at once",
+		Example: "  tandem node revoke node-1 --reason \"stolen\"\n" +
+			"  tandem node revoke --where 'offline-for:90d type:press' --reason \"sold\"",
+		Args: many.Args(),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if many.Given(cmd) {
+				return many.Order(cmd, a, op.NodesOrder{Revoke: &in.Revoke}, "revoke")
+			}
 			in.Node = args[0]
 			return command.Ask(cmd.Context(), a, op.RevokeNode, in, func(a *command.App, n view.Node) {
 				node := term.Clean(n.Node)
@@ -59,6 +66,7 @@ func revokeNode(a *command.App) *cobra.Command {
 			}, command.NearNode(in.Node))
 		},
 	}
+	many.Flags(cmd)
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "`why`, for the journal")
 	return cmd
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tandem.internal/controller/internal/cli/command"
+	"tandem.internal/controller/internal/filter"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/term"
 	"tandem.internal/controller/internal/view"
@@ -26,11 +27,15 @@ maintenance is announced, and counted.
 Only scheme, host and port of URL are shown again: the rest may be as good as a password.`,
 		Example: "  tandem notify add pager https://hooks.example.com/tandem --level error\n" +
 			"  tandem notify add presses https://10.0.0.9/in --ca ca.pem --type alert --node 'press-*'\n" +
+			"  tandem notify add line-4 https://10.0.0.9/in --where 'type:press label.line:4'\n" +
 			"  tandem notify add local http://127.0.0.1:9000/ --level info --during-maintenance",
 		Args: command.Args("NAME", "URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkName(cmd, args[0]); err != nil {
 				return err
+			}
+			if _, err := filter.Parse(in.Where); err != nil {
+				return &command.Failure{Exit: command.ExitUsage, Err: err}
 			}
 			in.Name, in.URL = args[0], args[1]
 			if ca != "" {
@@ -51,6 +56,7 @@ Only scheme, host and port of URL are shown again: the rest may be as good as a 
 		"with --type info)")
 	f.StringSliceVar(&in.Types, "type", nil, "only this `type` of records or of nodes' events; several with commas")
 	f.StringSliceVar(&in.Nodes, "node", nil, "only what is about this `node`; * stands for anything")
+	f.StringVar(&in.Where, "where", "", "only what is about nodes that this `FILTER` selects then, as in tandem nodes")
 	f.StringSliceVar(&in.Who, "who", nil, "only what this `name` has caused; * stands for anything")
 	f.StringVar(&ca, "ca", "", "`file` of the CA that vouches for it, in PEM (default: the system's authorities)")
 	f.BoolVar(&in.Insecure, "insecure-http", false, "URL begins with http:// and is another machine: that is meant")

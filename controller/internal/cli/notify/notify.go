@@ -89,6 +89,9 @@ func what(f *view.NoticeFilter) string {
 			parts = append(parts, l.name+":"+strings.Join(l.all, ","))
 		}
 	}
+	if f.Where != "" {
+		parts = append(parts, "where "+f.Where)
+	}
 	return strings.Join(parts, " ")
 }
 

@@ -50,39 +50,51 @@ func properties(a *command.App) *cobra.Command {
 
 func set(a *command.App) *cobra.Command {
 	var typ string
+	var many command.Many
 	cmd := &cobra.Command{
-		Use: "set NODE NAME VALUE", Short: "Set a property of a node, in place of what the node says of it",
+		Use:   "set (NODE | --where FILTER) NAME VALUE",
+		Short: "Set a property of a node, in place of what the node says of it",
 		Long: `Set a property of a node. VALUE is JSON: a number, true, false, "a text" or ["several",
 "texts"]; what is none of these is a text as it is.`,
-		Example: "  tandem property set press-1 line 4\n  tandem property set press-1 firmware 1.10.0 --type version",
-		Args:    command.Args("NODE", "NAME", "VALUE"),
+		Example: "  tandem property set press-1 line 4\n" +
+			"  tandem property set press-1 firmware 1.10.0 --type version\n" +
+			"  tandem property set --where 'name:press-4*' line 4 --dry-run",
+		Args: many.Args("NAME", "VALUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := command.CheckNode(cmd, args[0]); err != nil {
-				return err
+			name, text := args[len(args)-2], args[len(args)-1]
+			value := op.PropertyValue{Value: jsontext.Value(text), Type: typ}
+			isText := typ == "string" || typ == "version"
+			if !value.Value.IsValid() || isText && value.Value.Kind() != '"' {
+				value.Value = jsontext.Value(strconv.Quote(text))
 			}
-			in := op.SetPropertyIn{PropertyIn: op.PropertyIn{NodeIn: op.NodeIn{Node: args[0]}, Property: args[1]},
-				PropertyValue: op.PropertyValue{Value: jsontext.Value(args[2]), Type: typ}}
-			text := typ == "string" || typ == "version"
-			if !in.Value.IsValid() || text && in.Value.Kind() != '"' {
-				in.Value = jsontext.Value(strconv.Quote(args[2]))
+			if many.Given(cmd) {
+				in := op.NodesOrder{Set: &op.NamedValue{NamedProperty: op.NamedProperty{Name: name},
+					PropertyValue: value}}
+				return many.Order(cmd, a, in, "set "+term.Clean(name))
 			}
+			in := op.SetPropertyIn{PropertyIn: op.PropertyIn{NodeIn: op.NodeIn{Node: args[0]}, Property: name},
+				PropertyValue: value}
 			return command.Ask(cmd.Context(), a, op.SetProperty, in, func(a *command.App, v view.PolicyChange) {
-				a.Print("%s of %s is set, rev %d: %s\n", args[1], args[0], v.Rev, changed(v))
+				a.Print("%s of %s is set, rev %d: %s\n", name, args[0], v.Rev, changed(v))
 			})
 		},
 	}
+	many.Flags(cmd)
 	cmd.Flags().StringVar(&typ, "type", "", "`type`: string, int, float, boolean, version or \"list of strings\" "+
 		"(default: that of the value)")
 	return cmd
 }
 
 func unset(a *command.App) *cobra.Command {
-	return &cobra.Command{
-		Use: "unset NODE NAME", Short: "Take back what was set: what the node says counts again",
-		Example: "  tandem property unset press-1 line", Args: command.Args("NODE", "NAME"),
+	var many command.Many
+	cmd := &cobra.Command{
+		Use: "unset (NODE | --where FILTER) NAME", Short: "Take back what was set: what the node says counts again",
+		Example: "  tandem property unset press-1 line\n  tandem property unset --where type:press line --yes",
+		Args:    many.Args("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := command.CheckNode(cmd, args[0]); err != nil {
-				return err
+			if name := args[len(args)-1]; many.Given(cmd) {
+				in := op.NodesOrder{Unset: &op.NamedProperty{Name: name}}
+				return many.Order(cmd, a, in, "unset "+term.Clean(name))
 			}
 			in := op.PropertyIn{NodeIn: op.NodeIn{Node: args[0]}, Property: args[1]}
 			return command.Ask(cmd.Context(), a, op.UnsetProperty, in, func(a *command.App, v view.PolicyChange) {
@@ -90,4 +102,6 @@ func unset(a *command.App) *cobra.Command {
 			})
 		},
 	}
+	many.Flags(cmd)
+	return cmd
 }

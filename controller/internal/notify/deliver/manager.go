@@ -32,10 +32,13 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// Journal is what is told of. Its methods are safe for concurrent use, and wait for nobody who writes to it.
+// Journal is what is told of. Its methods are safe for concurrent use, and wait for nobody who writes to it, but for
+// Selected and Remark.
 type Journal interface {
 	// Notices reads entries of some types, in order.
 	Notices(ctx context.Context, f notify.Fetch, types []record.Type) (notify.Read, error)
+	// Selected names those of some nodes that a filter selects, as they are now.
+	Selected(ctx context.Context, where string, nodes []string) ([]string, error)
 	// NoticesHead is the newest record; NoticesMark any, and whether it was removed.
 	NoticesHead() (notify.Mark, error)
 	NoticesMark(seq uint64) (m notify.Mark, gone bool, err error)
@@ -54,7 +57,6 @@ type Config struct {
 	Journal Journal
 	Now     func() time.Time // nil: time.Now
 
-	Judge     notify.Judge                          // nil: notify.ByType
 	NewSender func(notify.Receiver) (Sender, error) // nil: NewSender
 	Chance    func() float64                        // from 0 up to 1, for pauses; nil: at random
 	Random    io.Reader                             // of secrets and IDs; nil: crypto/rand
@@ -78,9 +80,6 @@ type Manager struct {
 func Open(cfg Config) (*Manager, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
-	}
-	if cfg.Judge == nil {
-		cfg.Judge = notify.ByType
 	}
 	if cfg.NewSender == nil {
 		cfg.NewSender = NewSender

@@ -26,6 +26,7 @@ type book struct {
 	gone    uint64 // records up to this one are
 	quiet   time.Time
 	broken  error
+	asked   []string // nodes of which somebody asked whether they are selected
 	changed chan struct{}
 	now     func() time.Time
 }
@@ -39,11 +40,14 @@ func (b *book) happen(n int) {
 	}
 }
 
-func (b *book) add(t record.Type, data any) {
+func (b *book) add(t record.Type, data any) { b.about("", t, data) }
+
+// about adds an entry about a node.
+func (b *book) about(node string, t record.Type, data any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	seq := uint64(len(b.log)) + 1
-	b.log = append(b.log, notify.Entry{Entry: view.Entry{Seq: seq, At: b.now().UTC(), Type: t.String(),
+	b.log = append(b.log, notify.Entry{Entry: view.Entry{Seq: seq, At: b.now().UTC(), Type: t.String(), Node: node,
 		Data: record.Encode(data)}, Hash: fmt.Sprintf("%016x", seq*7919)})
 	close(b.changed)
 	b.changed = make(chan struct{})
@@ -70,6 +74,24 @@ func (b *book) Notices(_ context.Context, f notify.Fetch, types []record.Type) (
 		r.Gone = notify.Gone{First: first, Last: b.gone, Count: b.gone - first + 1}
 	}
 	return r, nil
+}
+
+// fails has the journal not be readable; nil: it is.
+func (b *book) fails(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.broken = err
+}
+
+// Selected selects the nodes whose names begin as the filter says.
+func (b *book) Selected(_ context.Context, where string, nodes []string) ([]string, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.asked = append(b.asked, nodes...)
+	if b.broken != nil {
+		return nil, b.broken
+	}
+	return slices.DeleteFunc(nodes, func(n string) bool { return !strings.HasPrefix(n, where) }), nil
 }
 
 func (b *book) mark(seq uint64) notify.Mark {

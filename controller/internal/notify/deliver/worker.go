@@ -2,6 +2,7 @@ package deliver
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -33,7 +34,7 @@ func (m *Manager) newWorker(to notify.Receiver, saved notify.Progress, head noti
 		return nil, err
 	}
 	w := &worker{m: m, to: to, sender: sender, retry: make(chan struct{}, 1), ended: make(chan struct{}),
-		machine: notify.New(to, m.cfg.Unit, m.cfg.Judge, saved, head, same)}
+		machine: notify.New(to, m.cfg.Unit, saved, head, same)}
 	w.show()
 	return w, nil
 }
@@ -107,6 +108,9 @@ func (w *worker) send(ctx context.Context, m notify.Message) notify.Event {
 func (w *worker) fetch(ctx context.Context, f notify.Fetch) notify.Event {
 	w.changed = w.m.cfg.Journal.Changed() // before reading, so that nothing falls between
 	r, err := w.m.cfg.Journal.Notices(ctx, f, w.to.Filter.Reads())
+	if err == nil && w.to.Filter.Where != "" {
+		err = w.choose(ctx, r.Entries)
+	}
 	switch {
 	case ctx.Err() != nil:
 		return nil
@@ -114,6 +118,25 @@ func (w *worker) fetch(ctx context.Context, f notify.Fetch) notify.Event {
 		return notify.Read{Err: "the journal cannot be read: " + err.Error()}
 	}
 	return r
+}
+
+// choose marks the entries about nodes that the receiver wants, as the nodes are now.
+func (w *worker) choose(ctx context.Context, entries []notify.Entry) error {
+	var names []string
+	for i := range entries {
+		if name := entries[i].Node; name != "" {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	selected, err := w.m.cfg.Journal.Selected(ctx, w.to.Filter.Where, slices.Compact(names))
+	for i := range entries {
+		entries[i].Selected = slices.Contains(selected, entries[i].Node)
+	}
+	return err
 }
 
 // wait waits for what the machine waits for; nil: time has come.

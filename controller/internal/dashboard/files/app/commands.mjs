@@ -4,6 +4,9 @@
 export const word = (v) => (/^[\w@%+=:,./-]+$/.test(v) ? v : `'${String(v).replaceAll("'", "'\\''")}'`);
 const flag = (name, v) => (v ? ` --${name} ${word(v)}` : "");
 
+// those are all nodes that a filter selects, as many as were shown.
+const those = ({ q, n, all }) => `--where ${word(q)}${flag("expect", n)}${all ? " --yes-all-nodes" : ""}`;
+
 export const cli = {
   unit: () => "tandem unit status",
   nodes: ({ q }) => `tandem nodes -- ${word(q)}`,
@@ -12,6 +15,12 @@ export const cli = {
   tryIt: ({ node, version }) => `tandem node try ${word(node)}${flag("version", version)}`,
   approve: ({ node, version }) => `tandem node approve ${word(node)}${flag("version", version)}`,
   revoke: ({ node, reason }) => `tandem node revoke ${word(node)}${flag("reason", reason)}`,
+  rebootMany: ({ reason, ...of }) => `tandem node reboot ${those(of)}${flag("reason", reason)}`,
+  tryMany: ({ version, ...of }) => `tandem node try ${those(of)}${flag("version", version)}`,
+  approveMany: ({ version, ...of }) => `tandem node approve ${those(of)}${flag("version", version)}`,
+  setMany: ({ name, value, ...of }) => `tandem property set ${those(of)} ${word(name)} ${word(value)}`,
+  unsetMany: ({ name, ...of }) => `tandem property unset ${those(of)} ${word(name)}`,
+  revokeMany: ({ reason, ...of }) => `tandem node revoke ${those(of)}${flag("reason", reason)}`,
   forget: ({ node }) => `tandem node forget ${word(node)}`,
   enroll: ({ node }) => `tandem node enroll ${word(node)}`,
   confirmConfig: () => "tandem config confirm",

@@ -3,6 +3,7 @@
 import { ask, query, send } from "./api.mjs";
 import { cli } from "./commands.mjs";
 import { classWord, Grid } from "./grid.mjs";
+import { Many } from "./many.mjs";
 import { Rows } from "./rows.mjs";
 import { Act, Cli, Failure, html, link, looks, Marked, say, signs, span, State, Time, useAnswer, useEffect, useMemo,
   useRef, useState, useUnit, when } from "./ui.mjs";
@@ -119,7 +120,7 @@ export function Fleet({ params, set }) {
     <section aria-labelledby="h-look"><h2 id="h-look">Look at this</h2><${Look} look=${u.fleet.look} /></section>
     <section aria-labelledby="h-nodes"><h2 id="h-nodes">Nodes</h2>
       <${Search} q=${q} setQ=${setQ} error=${error} found=${q ? names.length : undefined} of=${u.rows.size} />
-      ${q ? html`<${Cli} line=${cli.nodes({ q })} />` : null}
+      ${q ? html`<${Cli} line=${cli.nodes({ q })} /><${Many} q=${q} />` : null}
       ${names.length <= few ? html`<${Cards} names=${names} rows=${u.rows} />`
         : html`<${Grid} groups=${groups} rows=${u.rows} open=${open} tick=${u.at} />`}
       <${Rows} caption="nodes" head=${["Node", "Type", "Stands", "State", "Runs", "Should run", "Since", "Alerts",
