@@ -41,7 +41,7 @@ var roles = map[tokens.Role][]string{
 		"GET /v1/subjects", "GET /v1/subjects/{subject}", "GET /v1/subjects/{subject}/history",
 		"GET /v1/components", "GET /v1/components/status", "GET /v1/components/history", "GET /v1/components/diff",
 		"GET /v1/desired", "GET /v1/desired/plan", "GET /v1/nodes/{node}/items/{item}/why",
-		"GET /v1/notices", "GET /v1/notices/{receiver}",
+		"GET /v1/notices", "GET /v1/notices/{receiver}", "GET /v1/log-level",
 	},
 	tokens.Operate: {
 		"POST /v1/config", "POST /v1/config/confirm", "POST /v1/config/restore", "POST /v1/config/rollback",
@@ -50,7 +50,8 @@ var roles = map[tokens.Role][]string{
 		"POST /v1/unit/maintenance/end", "POST /v1/clock/confirm",
 		"POST /v1/nodes/{node}/reboot", "POST /v1/nodes/{node}/try", "POST /v1/nodes/{node}/approve",
 		"POST /v1/workloads", "POST /v1/workloads/rollback", "POST /v1/nodes/{node}/slots/{service}/restart",
-		"GET /v1/nodes/{node}/slots/{service}/logs",
+		"GET /v1/nodes/{node}/slots/{service}/logs", "GET /v1/nodes/{node}/log",
+		"POST /v1/nodes/{node}/log-level", "POST /v1/log-level",
 		"POST /v1/artefacts", "GET /v1/artefacts/{digest}/upload", "PATCH /v1/artefacts/{digest}/upload",
 		"POST /v1/artefacts/{digest}/complete", "POST /v1/artefacts/{digest}/remove",
 		"POST /v1/nodes/{node}/slots/{service}/stop", "POST /v1/nodes/{node}/slots/{service}/start",

@@ -126,7 +126,7 @@ func TestReadMeminfo(t *testing.T) {
 }
 
 func TestReadDev(t *testing.T) {
-	const head = "Inter-|   Receive  |  Transmit\n face |bytes packets errs drop fifo frame compressed multicast|bytes\n"
+	const head = "Inter-|   Receive  |  Transmit\n face |bytes packets errs drop fifo frame compressed|bytes\n"
 	list, err := readDev(head + "    lo: 11 2 3 4 5 6 7 8 99 10 11 12 13 14 15 16\n" +
 		"eth0:1:18446744073709551615 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n")
 	if err != nil || len(list) != 2 || list[0] != (Counters{"lo", 11, 99}) ||

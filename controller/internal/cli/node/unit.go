@@ -15,8 +15,9 @@ import (
 )
 
 func unit(a *command.App) *cobra.Command {
-	return command.Group("unit", "Look at the whole unit, and announce a maintenance to it",
-		"  tandem unit status\n  tandem unit maintenance --for 2h --reason \"a new switch\"", status(a), maintenance(a))
+	return command.Group("unit", "Look at the whole unit, announce a maintenance to it, have the controller log more",
+		"  tandem unit status\n  tandem unit maintenance --for 2h --reason \"a new switch\"", status(a), maintenance(a),
+		logLevel(a))
 }
 
 func status(a *command.App) *cobra.Command {

@@ -1,0 +1,19 @@
+package view
+
+import (
+	"time"
+
+	"tandem.internal/shared/wire"
+)
+
+// AgentLog is a piece of an agent's own log.
+type AgentLog struct {
+	Node string `json:"node"` // name of the node
+	wire.AgentLog
+}
+
+// LogLevel is what the controller logs.
+type LogLevel struct {
+	Level string    `json:"level"`          // this and above
+	Until time.Time `json:"until,omitzero"` // then it is again what the settings say; absent: it is that
+}
