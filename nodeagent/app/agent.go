@@ -47,6 +47,7 @@ type Agent struct {
 	deps    Deps
 	log     *zap.Logger
 	lines   runlog.Ring // the newest of log
+	recent  recent
 	id      inbox.Identity
 	topics  topic.Node
 	boot    string

@@ -54,6 +54,9 @@ func (a *Agent) request(m message) {
 	case wire.MethodAgentLog:
 		result, err := a.showLog(r)
 		a.reply(r.ID, result, err)
+	case wire.MethodSamples:
+		now := a.now()
+		a.reply(r.ID, wire.Encode(a.recent.show(a.cfg.SamplePeriod, now.Wall, now.Mono)), nil)
 	case wire.MethodLogLevel:
 		a.reply(r.ID, []byte("null"), a.setLogLevel(r))
 	case wire.MethodNewest:

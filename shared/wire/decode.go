@@ -24,7 +24,7 @@ type Message interface {
 		CheckParams | CheckResult | EventsParams | NewestParams | ShowParams | Shown | ConfirmParams | NodeInfo |
 		Health | HealthSettings | RebootParams | TryParams | ApproveParams |
 		Workloads | LogsParams | LogsResult | RestartParams | Policies | PoliciesReport | Components |
-		ComponentsReport | AgentLogParams | AgentLog | LogLevelParams
+		ComponentsReport | AgentLogParams | AgentLog | LogLevelParams | Samples
 }
 
 // Decode decodes and checks one message. The error is always a *Error whose path is a JSON pointer into the message.

@@ -230,6 +230,7 @@ const (
 	// AgentLogParams: return lines of the agent's own log. Result: AgentLog
 	MethodAgentLog Method = "agent-log"
 	MethodLogLevel Method = "log-level" // LogLevelParams: log more or less for a while. Result: null
+	MethodSamples  Method = "samples"   // no params: return what was measured lately. Result: Samples
 )
 
 // Request is a request of the controller to one node.

@@ -42,6 +42,7 @@ var roles = map[tokens.Role][]string{
 		"GET /v1/components", "GET /v1/components/status", "GET /v1/components/history", "GET /v1/components/diff",
 		"GET /v1/desired", "GET /v1/desired/plan", "GET /v1/nodes/{node}/items/{item}/why",
 		"GET /v1/notices", "GET /v1/notices/{receiver}", "GET /v1/log-level",
+		"GET /v1/nodes/{node}/samples",
 	},
 	tokens.Operate: {
 		"POST /v1/config", "POST /v1/config/confirm", "POST /v1/config/restore", "POST /v1/config/rollback",

@@ -46,6 +46,7 @@ func (b Core) Operations() []api.Operation {
 		api.Bind(op.DiffNode, c.DiffNode),
 		api.Bind(op.SlotLogs, c.SlotLogs),
 		api.Bind(op.NodeLog, c.NodeLog),
+		api.Bind(op.NodeSamples, c.Samples),
 		api.Ask(op.ShowLogLevel, c.LogLevel),
 		api.Ask(op.VerifyJournal, c.Verify),
 		api.Ask(op.TrimPlan, c.TrimPlan),

@@ -178,7 +178,7 @@ func (n *seedNode) request(payload []byte) {
 		}
 	}
 	switch r.Method {
-	case wire.MethodLogs, wire.MethodRestart, wire.MethodAgentLog, wire.MethodLogLevel:
+	case wire.MethodLogs, wire.MethodRestart, wire.MethodAgentLog, wire.MethodLogLevel, wire.MethodSamples:
 		n.publish(n.topics.Reply(), wire.Encode(n.work.reply(n, r)), false)
 		return
 	}

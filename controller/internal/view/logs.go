@@ -12,6 +12,12 @@ type AgentLog struct {
 	wire.AgentLog
 }
 
+// Samples is what a node has measured lately.
+type Samples struct {
+	Node string `json:"node"` // name of the node
+	wire.Samples
+}
+
 // LogLevel is what the controller logs.
 type LogLevel struct {
 	Level string    `json:"level"`          // this and above

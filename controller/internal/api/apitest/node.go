@@ -2,6 +2,7 @@ package apitest
 
 import (
 	"context"
+	"math"
 	"strconv"
 	"time"
 
@@ -120,6 +121,16 @@ func (r *Rig) obey(q *wire.Request) (jsontext.Value, *wire.Error) {
 			return nil, err
 		}
 		return wire.Encode(r.logs(p)), nil
+	case wire.MethodSamples:
+		if q.Node == "node-2" {
+			return nil, wire.New(wire.CodeNotSupported, "/method", `this agent does not know the method "samples"`)
+		}
+		unknown := wire.Measured(math.NaN())
+		at := Now.Add(-20 * time.Second).UnixMilli()
+		return wire.Encode(&wire.Samples{Period: "PT10S", Parameters: []string{"cpu", "ram", "download", "upload",
+			"partition:state", "inodes:state"}, At: []int64{at, at + 10_000, at + 20_000},
+			Values: [][]wire.Measured{{0.25, 0.314, 0.9}, {0.5, 0.502, 0.51}, {1200, unknown, 12.5e6},
+				{300, unknown, 0}, {0.413, 0.413, 0.42}, {0.02, 0.02, 0.02}}}), nil
 	case wire.MethodAgentLog:
 		p := must(wire.Decode[wire.AgentLogParams](q.Params))
 		if q.Node == "node-2" {
