@@ -28,6 +28,7 @@ import (
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/link"
+	"tandem.internal/shared/runlog"
 	"tandem.internal/shared/settings"
 	"tandem.internal/shared/topic"
 )
@@ -35,8 +36,10 @@ import (
 // Deps are what a test or another program gives the controller instead of the real world. The zero
 // value is production.
 type Deps struct {
-	Log *zap.Logger      // nil: silent
-	Now func() time.Time // nil: time.Now
+	Log *zap.Logger // nil: silent
+	// Level is what Log logs, which operators change for a while; nil: one that Log does not obey
+	Level *runlog.Level
+	Now   func() time.Time // nil: time.Now
 	// Machine tells whether Now has jumped; the zero value: that is not looked for. See ThisMachine.
 	Machine clock.Machine
 
@@ -90,6 +93,7 @@ func New(cfg Config, deps Deps) (a *App, err error) {
 	if deps.Log == nil {
 		deps.Log = zap.NewNop()
 	}
+	deps.Log = deps.Log.With(zap.String("unit", cfg.Unit))
 	var undo []func() error
 	defer func() {
 		if err != nil {
@@ -163,7 +167,8 @@ func (a *App) coreConfig(deps Deps, journalPath string, keys *keyring, external 
 	c := distribute.Config{
 		Kinds: kinds.All(),
 		Unit:  a.cfg.Unit, Version: settings.Version, Copy: a.cfg.copyPath(), Steps: deps.Steps,
-		Signer: keys.first, Keyring: keys, NewKey: a.cfg.NewKey, Clock: a.clock, Log: deps.Log, Fleet: deps.Fleet,
+		Signer: keys.first, Keyring: keys, NewKey: a.cfg.NewKey, Clock: a.clock, Log: deps.Log, LogLevel: deps.Level,
+		Fleet: deps.Fleet,
 		Inbox: a.cfg.Inbox, Desired: a.cfg.Steering == steeringDesired, Cloud: a.cfg.Steering == steeringCloud,
 		Rebalance: a.cfg.Rebalance, Jitter: a.cfg.ReportJitter, StopMaintenance: a.cfg.StopMaintenance,
 		Artefacts: a.cfg.artefactStore(),
@@ -342,7 +347,7 @@ func (a *App) Run(ctx context.Context) error {
 				a.log.Warn("the MQTT inbox is on: whoever can submit at the broker can run programs on every node")
 			}
 		}
-		a.log.Info("controller is running", zap.String("unit", a.cfg.Unit), zap.String("version", settings.Version),
+		a.log.Info("controller is running", zap.String("version", settings.Version),
 			zap.String("inbox", inbox))
 		<-ctx.Done()
 	}

@@ -333,7 +333,11 @@ func (a *App) endSessions() {
 		return
 	}
 	for id, why := range a.trust.access.sweep() {
-		a.log.Info("ending a session", zap.String("client", id), zap.String("why", why))
+		log := a.log
+		if node, is := strings.CutPrefix(id, "node/"); is {
+			log = log.With(zap.String("node", node))
+		}
+		log.Info("ending a session", zap.String("client", id), zap.String("why", why))
 		a.broker.Disconnect(id, why)
 	}
 }

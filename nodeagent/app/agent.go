@@ -30,6 +30,7 @@ import (
 	"tandem.internal/shared/flow"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/publisher"
+	"tandem.internal/shared/runlog"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
 )
@@ -45,6 +46,8 @@ type Agent struct {
 	cfg     Config
 	deps    Deps
 	log     *zap.Logger
+	lines   runlog.Ring // the newest of log
+	recent  recent
 	id      inbox.Identity
 	topics  topic.Node
 	boot    string
@@ -106,11 +109,18 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
 	deps = deps.withDefaults()
-	a := &Agent{cfg: cfg, deps: deps, log: deps.Log, in: make(chan any, 16), closed: make(chan struct{}),
+	a := &Agent{cfg: cfg, deps: deps, in: make(chan any, 16), closed: make(chan struct{}),
 		posted: newPosted(), info: reported{name: wire.KindInfo}, unknown: map[wire.Kind]*reported{},
 		held: map[wire.Kind]message{}, throttle: map[string]flow.Throttle{}, answers: newAnswers()}
+	a.log = a.lines.Keep(deps.Log)
+	err = a.identify(dir)
+	for _, f := range []zap.Field{zap.String("unit", a.cfg.Unit), zap.String("node", a.cfg.Node)} {
+		if f.String != "" {
+			a.log = a.log.With(f)
+		}
+	}
 	a.tellBrought()
-	if err := a.identify(dir); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	if err = a.cfg.complete(); err != nil {

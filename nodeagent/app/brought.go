@@ -82,7 +82,7 @@ func check(l settings.Layer) (names []string, err error) {
 	if _, err = settings.LoadOver(l, "tandem-node", &alone, nil, nothing, io.Discard); err != nil {
 		return nil, err
 	}
-	if _, err := settings.Logger(alone.LogLevel, false); err != nil {
+	if _, _, err := settings.Logger(alone.LogLevel, false); err != nil {
 		return nil, err
 	}
 	for _, check := range []func() error{alone.checkLimits, alone.completeTimes, alone.completeWorkloads} {

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"runtime"
 
-	"github.com/shirou/gopsutil/v4/disk"
-	"github.com/shirou/gopsutil/v4/mem"
-
+	"tandem.internal/nodeagent/internal/monitor"
 	"tandem.internal/shared/wire"
 )
 
@@ -16,17 +14,14 @@ func capacity(info *wire.NodeInfo) error {
 	info.CPUs = runtime.NumCPU()
 	describeMachine(info)
 	var errs []error
-	if vm, err := mem.VirtualMemory(); err != nil {
+	var err error
+	if info.RAM, err = monitor.Memory(); err != nil {
 		errs = append(errs, fmt.Errorf("memory: %w", err))
-	} else {
-		info.RAM = vm.Total
 	}
 	for i := range info.Partitions {
 		p := &info.Partitions[i]
-		if u, err := disk.Usage(p.Path); err != nil {
+		if p.Size, err = monitor.Size(p.Path); err != nil {
 			errs = append(errs, fmt.Errorf("partition %s: %w", p.Name, err))
-		} else {
-			p.Size = u.Total
 		}
 	}
 	return errors.Join(errs...)

@@ -15,6 +15,7 @@ import (
 // takeSample takes in what was measured: for the alerts, and for the checks that go by a value.
 func (a *Agent) takeSample(s monitor.Sample) {
 	a.node.alerts.Handle(s.Sample)
+	a.recent.take(s)
 	ttl := a.checkTTL()
 	disk, network := math.Inf(-1), math.Inf(-1)
 	for _, r := range s.Readings {

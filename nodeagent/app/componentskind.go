@@ -13,7 +13,7 @@ import (
 
 func (a *Agent) componentsKind(dir string) components.Config {
 	return components.Config{
-		Dir: dir, Now: a.now, Log: a.log.Named("components"),
+		Dir: dir, Now: a.now, Log: a.kindLog(wire.KindComponents),
 		Open: func(dir string) (components.Store, error) {
 			return a.openFiles(dir, "component-files", nil)
 		},

@@ -20,6 +20,7 @@ import (
 	"tandem.internal/nodeagent/internal/workloads"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/link"
+	"tandem.internal/shared/runlog"
 	"tandem.internal/shared/wire"
 )
 
@@ -44,6 +45,8 @@ type Deps struct {
 	Rand *rand.Rand
 	// Log is where the agent logs; nil means nowhere.
 	Log *zap.Logger
+	// Level is what Log logs, which the controller may change for a while; nil means one that Log does not obey.
+	Level *runlog.Level
 	// NewLink makes the link to the broker; nil means link.Dial.
 	NewLink func(cfg link.Config, h link.Handler) (link.Link, error)
 	// OpenConn opens the connection below MQTT; nil means to dial the broker.
@@ -104,6 +107,9 @@ func (d Deps) withDefaults() Deps {
 	}
 	if d.Log == nil {
 		d.Log = zap.NewNop()
+	}
+	if d.Level == nil {
+		d.Level = runlog.NewLevel(zap.InfoLevel, d.Now)
 	}
 	if d.NewLink == nil {
 		d.NewLink = func(cfg link.Config, h link.Handler) (link.Link, error) { return link.Dial(cfg, h) }

@@ -153,7 +153,7 @@ func (a *Agent) identify(dir string) error {
 		roots = append(roots, k.String())
 	}
 	k, err := identity.NewRenewer(identity.RenewerConfig{Dir: dir, Controller: a.cfg.Controller, Program: program,
-		Now: a.deps.Now, Log: a.deps.Log, Dial: a.deps.Dial, Steps: a.deps.Steps,
+		Now: a.deps.Now, Log: a.log, Dial: a.deps.Dial, Steps: a.deps.Steps,
 		OnEvent: func(ev identity.Event) { ears{a}.tell(ev) },
 		OnKeys:  func(k identity.Keys) { ears{a}.tell(k) },
 

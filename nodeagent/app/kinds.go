@@ -103,12 +103,17 @@ func (a *Agent) workloadsKind(dir string) workloads.Config {
 		Containers: a.containers(dir),
 		Users:      users, Loopback: keep.Loopback(a.cfg.WorkloadLoopback), Unproved: a.cfg.UnprovedResources,
 		Fetch: a.fetchConfig(a.cfg.FetchParallel),
-		Store: a.store, Now: a.deps.Now, Log: a.log, Steps: a.deps.Steps,
+		Store: a.store, Now: a.deps.Now, Log: a.kindLog(wire.KindWorkloads), Steps: a.deps.Steps,
 		Watch: func(loop string, period time.Duration) (beat, end func()) {
 			return a.node.watch.Loop(loop, period) // which is made later
 		},
 		Keeper: a.deps.Keeper, Resources: a.deps.Resources, Groups: a.deps.Groups,
 	}
+}
+
+// kindLog is the log of what a kind does.
+func (a *Agent) kindLog(kind wire.Kind) *zap.Logger {
+	return a.log.With(zap.String("kind", string(kind)))
 }
 
 // openFiles opens a store of files that are fetched one at a time.

@@ -25,7 +25,7 @@ import (
 func (a *Agent) policiesKind(dir string) policies.Config {
 	chance := rand.New(rand.NewPCG(a.deps.Rand.Uint64(), a.deps.Rand.Uint64())) // of the kind's own goroutine
 	return policies.Config{
-		Dir: dir, Now: a.now, Chance: chance.Float64, Log: a.log.Named("policies"), Steps: a.deps.Steps,
+		Dir: dir, Now: a.now, Chance: chance.Float64, Log: a.kindLog(wire.KindPolicies), Steps: a.deps.Steps,
 		Open: func(dir string) (policies.Store, error) {
 			return a.openFiles(dir, "releases", a.torrents)
 		},

@@ -51,6 +51,14 @@ func (a *Agent) request(m message) {
 		}
 		a.reply(r.ID, []byte("null"), nil)
 		a.renewer.AskCAs()
+	case wire.MethodAgentLog:
+		result, err := a.showLog(r)
+		a.reply(r.ID, result, err)
+	case wire.MethodSamples:
+		now := a.now()
+		a.reply(r.ID, wire.Encode(a.recent.show(a.cfg.SamplePeriod, now.Wall, now.Mono)), nil)
+	case wire.MethodLogLevel:
+		a.reply(r.ID, []byte("null"), a.setLogLevel(r))
 	case wire.MethodNewest:
 		a.reply(r.ID, []byte("null"), a.takeNewest(r))
 	default:
@@ -164,10 +172,14 @@ func within(path string, err error) *wire.Error {
 type answers struct {
 	byID map[string][]byte
 	ids  []string // oldest first
+	size int      // bytes of the replies
 }
 
-// maxAnswers bounds them; a controller has few requests to one node under way.
-const maxAnswers = 64
+// Bounds of them; a controller has few requests to one node under way.
+const (
+	maxAnswers     = 64
+	maxAnswerBytes = 512 << 10 // but for the newest one, if that is longer
+)
 
 func newAnswers() answers { return answers{byID: map[string][]byte{}} }
 
@@ -180,8 +192,10 @@ func (s *answers) add(id string, payload []byte) {
 	if _, ok := s.byID[id]; !ok {
 		s.ids = append(s.ids, id)
 	}
+	s.size += len(payload) - len(s.byID[id])
 	s.byID[id] = payload
-	if len(s.ids) > maxAnswers {
+	for len(s.ids) > maxAnswers || s.size > maxAnswerBytes && len(s.ids) > 1 {
+		s.size -= len(s.byID[s.ids[0]])
 		delete(s.byID, s.ids[0])
 		s.ids = append(s.ids[:0], s.ids[1:]...)
 	}

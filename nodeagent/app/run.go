@@ -98,8 +98,8 @@ func (a *Agent) runMonitor(ctx context.Context) {
 
 // begin takes up what the last run left.
 func (a *Agent) begin() {
-	a.log.Info("node agent started", zap.String("unit", a.id.Unit), zap.String("node", a.id.Node),
-		zap.String("type", a.cfg.Type), zap.String("boot", a.boot), zap.String("broker", a.cfg.Broker))
+	a.log.Info("node agent started", zap.String("type", a.cfg.Type), zap.String("boot", a.boot),
+		zap.String("broker", a.cfg.Broker))
 	if link.Exposed(a.cfg.Broker) {
 		a.log.Warn("INSECURE: the broker is reached over a network WITHOUT TLS; whoever is on it can read everything "+
 			"and pose as this node. Join the unit: tandem-node join", zap.String("broker", a.cfg.Broker))

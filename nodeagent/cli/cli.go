@@ -98,13 +98,13 @@ func (p program) run(ctx context.Context, args []string, stdout, stderr io.Write
 	if err != nil {
 		return end(exitUsage, unclear, err)
 	}
-	log, err := settings.Logger(cfg.LogLevel, false)
+	log, level, err := settings.Logger(cfg.LogLevel, false)
 	if err != nil {
 		return end(exitUsage, unclear, err)
 	}
 	limitMemory()
-	agent, err := app.New(cfg, app.Deps{Log: log, LookupEnv: os.LookupEnv, PID: os.Getpid(), Torrents: p.Torrents,
-		Decrypter: p.Decrypter, Probe: container.Probe})
+	agent, err := app.New(cfg, app.Deps{Log: log, Level: level, LookupEnv: os.LookupEnv, PID: os.Getpid(),
+		Torrents: p.Torrents, Decrypter: p.Decrypter, Probe: container.Probe})
 	if err != nil {
 		var usage *app.UsageError
 		if errors.As(err, &usage) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 	"go.uber.org/zap/zapcore"
@@ -40,12 +41,12 @@ func TestSupervise(t *testing.T) {
 func TestLogger(t *testing.T) {
 	var usage *Error
 	for _, level := range []string{"", "loud", "INFO", "fatal"} {
-		if _, err := Logger(level, false); !errors.As(err, &usage) {
+		if _, _, err := Logger(level, false); !errors.As(err, &usage) {
 			t.Errorf("level %q: %v", level, err)
 		}
 	}
 	var out bytes.Buffer
-	log, err := newLogger(zapcore.AddSync(&out), false, "info", false)
+	log, level, err := newLogger(zapcore.AddSync(&out), false, "info", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +61,12 @@ func TestLogger(t *testing.T) {
 		t.Errorf("%d lines, %+v, %v", len(lines), entry, err)
 	}
 	out.Reset()
-	if log, err = newLogger(zapcore.AddSync(&out), true, "debug", true); err != nil {
+	level.Set(zapcore.DebugLevel, time.Minute)
+	if log.Debug("for a while"); !strings.Contains(out.String(), "for a while") {
+		t.Errorf("%q", out.String())
+	}
+	out.Reset()
+	if log, _, err = newLogger(zapcore.AddSync(&out), true, "debug", true); err != nil {
 		t.Fatal(err)
 	}
 	log.Debug("now this")

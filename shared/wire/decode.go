@@ -23,7 +23,8 @@ type Message interface {
 	Desired | Reported | Live | Event | Request | Reply | Beacon | Submission | Answer | UnitStatus |
 		CheckParams | CheckResult | EventsParams | NewestParams | ShowParams | Shown | ConfirmParams | NodeInfo |
 		Health | HealthSettings | RebootParams | TryParams | ApproveParams |
-		Workloads | LogsParams | LogsResult | RestartParams | Policies | PoliciesReport | Components | ComponentsReport
+		Workloads | LogsParams | LogsResult | RestartParams | Policies | PoliciesReport | Components |
+		ComponentsReport | AgentLogParams | AgentLog | LogLevelParams | Samples
 }
 
 // Decode decodes and checks one message. The error is always a *Error whose path is a JSON pointer into the message.

@@ -62,9 +62,11 @@ func TestContractExamples(t *testing.T) {
 		"RebootParams": decode[wire.RebootParams],
 		"TryParams":    decode[wire.TryParams], "ApproveParams": decode[wire.ApproveParams],
 		"Workloads": decode[wire.Workloads], "LogsParams": decode[wire.LogsParams],
-		"LogsResult":    decode[wire.LogsResult],
-		"RestartParams": decode[wire.RestartParams],
-		"ShowParams":    decode[wire.ShowParams], "Shown": decode[wire.Shown],
+		"LogsResult":     decode[wire.LogsResult],
+		"RestartParams":  decode[wire.RestartParams],
+		"AgentLogParams": decode[wire.AgentLogParams], "AgentLog": decode[wire.AgentLog],
+		"LogLevelParams": decode[wire.LogLevelParams], "Samples": decode[wire.Samples],
+		"ShowParams": decode[wire.ShowParams], "Shown": decode[wire.Shown],
 		"JoinRequest": func(text string) (any, error) { return jointoken.DecodeJoin([]byte(text)) },
 		"Admission":   func(text string) (any, error) { return jointoken.DecodeAdmission([]byte(text)) },
 		"KeyList":     func(text string) (any, error) { return jointoken.DecodeKeys([]byte(text)) },
@@ -228,8 +230,8 @@ func TestContractTables(t *testing.T) {
 	}
 	for _, m := range []wire.Method{wire.MethodCheck, wire.MethodReport, wire.MethodEvents, wire.MethodConfirm,
 		wire.MethodReboot, wire.MethodTry, wire.MethodApprove, wire.MethodNewest, wire.MethodCA,
-		wire.MethodShow} {
-		if !methods[m] || len(methods) != 10 {
+		wire.MethodShow, wire.MethodAgentLog, wire.MethodLogLevel, wire.MethodSamples} {
+		if !methods[m] || len(methods) != 13 {
 			t.Errorf("methods %v", methods)
 		}
 	}

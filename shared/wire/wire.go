@@ -227,6 +227,10 @@ const (
 	MethodCA      Method = "ca"      // no params: ask the join door which CAs and brokers count. Result: null
 	MethodShow    Method = "show"    // ShowParams: show the newest document's signature. Result: Shown
 	MethodLogs    Method = "logs"    // LogsParams: return a workload's output. Result: LogsResult
+	// AgentLogParams: return lines of the agent's own log. Result: AgentLog
+	MethodAgentLog Method = "agent-log"
+	MethodLogLevel Method = "log-level" // LogLevelParams: log more or less for a while. Result: null
+	MethodSamples  Method = "samples"   // no params: return what was measured lately. Result: Samples
 )
 
 // Request is a request of the controller to one node.

@@ -63,14 +63,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	log, err := settings.Logger(cfg.LogLevel, false)
+	log, _, err := settings.Logger(cfg.LogLevel, false)
 	if err != nil {
 		return fail(exitUsage, err)
 	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(server.GCPercent)
 	}
-	if err := serve(ctx, &cfg, log); err != nil {
+	if err := serve(ctx, &cfg, log.With(zap.String("unit", cfg.Unit))); err != nil {
 		return fail(exitError, err)
 	}
 	return exitOK
@@ -102,7 +102,7 @@ func serve(ctx context.Context, cfg *config, log *zap.Logger) error {
 		return errors.Join(err, s.Close(), closeAll(scrapes))
 	}
 	for _, l := range listeners {
-		log.Info("serving", zap.String("unit", cfg.Unit), zap.Stringer("address", l.Addr()))
+		log.Info("serving", zap.Stringer("address", l.Addr()))
 	}
 	stopMetrics := serveMetrics(scrapes, newScraped(cfg.MetricsToken, s.Stats, log), log)
 	for _, what := range cfg.insecureAddresses() {

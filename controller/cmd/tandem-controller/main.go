@@ -39,7 +39,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "tandem-controller:", err)
 		return 2
 	}
-	log, err := settings.Logger(cfg.LogLevel, false)
+	log, level, err := settings.Logger(cfg.LogLevel, false)
 	if err != nil {
 		fmt.Fprintln(stderr, "tandem-controller:", err)
 		return 2
@@ -48,7 +48,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(app.GCPercent)
 	}
-	a, err := app.New(cfg, app.Deps{Log: log, Machine: app.ThisMachine()})
+	a, err := app.New(cfg, app.Deps{Log: log, Level: level, Machine: app.ThisMachine()})
 	if err == nil {
 		err = a.Run(ctx)
 	}

@@ -52,7 +52,7 @@ func (c *Core) lookAtCopy() {
 	}
 	ev, doc := c.judgeCopy()
 	if state = c.fleet.State(src.Name); doc != nil && state.Version == "" && state.Trial == nil && ev.Error == nil {
-		c.cfg.Log.Info("importing the "+src.Title, zap.String("file", c.cfg.Copy))
+		c.cfg.Log.Info("importing the "+src.Title, zap.String("kind", string(src.Name)), zap.String("file", c.cfg.Copy))
 		sub := view.Submission{Kind: src.Name, Document: doc, Who: "file", Via: "file", ID: "import", Offline: true}
 		c.step(c.parse(sub, nil))
 	}

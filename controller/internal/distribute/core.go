@@ -101,6 +101,8 @@ type Core struct {
 	artefacts  *store.Store // nil: there is none
 	named      named
 
+	looks looks
+
 	tooLongMu sync.Mutex
 	tooLongs  flow.Throttle // of lines in the log
 

@@ -295,7 +295,7 @@ func (f *follower) note(s *wanted.Status, k wire.Kind, why error) {
 		}
 		next.refused[k] = wire.AsError(why)
 		f.c.cfg.Log.Warn("what follows from the desired status was refused, and is tried again",
-			zap.String("source", string(k)), zap.Error(why))
+			zap.String("kind", string(k)), zap.Error(why))
 	}
 	f.tell(next)
 }

@@ -68,7 +68,7 @@ func (c *Core) message(m link.Message) {
 func (c *Core) tooLong(t *topic.Topic, m link.Message) {
 	err := wire.New(wire.CodeTooLarge, "",
 		fmt.Sprintf("%d bytes; a message has at most %d", m.TooLong, wire.MaxPayload))
-	c.logTooLong(m, err)
+	c.logTooLong(t, m, err)
 	switch {
 	case t.Leaf == topic.Desired:
 		c.outbox.found(t.Node, t.Kind, nil)
@@ -89,13 +89,13 @@ func (c *Core) tooLong(t *topic.Topic, m link.Message) {
 // tooLongRate bounds the lines about messages that are too long.
 var tooLongRate = flow.Rate{Burst: 4, Every: 10 * time.Second}
 
-func (c *Core) logTooLong(m link.Message, err *wire.Error) {
+func (c *Core) logTooLong(t *topic.Topic, m link.Message, err *wire.Error) {
 	c.tooLongMu.Lock()
 	held, ok := c.tooLongs.Pass(c.cfg.Now(), tooLongRate)
 	c.tooLongMu.Unlock()
 	if ok {
-		c.cfg.Log.Warn("a message was discarded", zap.String("topic", m.Topic), zap.Bool("retained", m.Retained),
-			zap.Error(err), zap.Int("more", held))
+		c.cfg.Log.Warn("a message was discarded", zap.String("node", t.Node), zap.String("kind", string(t.Kind)),
+			zap.String("topic", m.Topic), zap.Bool("retained", m.Retained), zap.Error(err), zap.Int("more", held))
 	}
 }
 

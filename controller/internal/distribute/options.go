@@ -18,6 +18,7 @@ import (
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/durable"
 	"tandem.internal/shared/flow"
+	"tandem.internal/shared/runlog"
 	"tandem.internal/shared/seal"
 )
 
@@ -54,8 +55,10 @@ type Config struct {
 	// Random is where the IDs of update items come from; nil: the machine's
 	Random io.Reader
 	Log    *zap.Logger
-	Fleet  fleet.Options // Unit, Epoch and Kinds are filled in
-	Kinds  kind.Set      // of documents that there are
+	// LogLevel is what Log logs, which operators change for a while; nil: one that Log does not obey.
+	LogLevel *runlog.Level
+	Fleet    fleet.Options // Unit, Epoch and Kinds are filled in
+	Kinds    kind.Set      // of documents that there are
 
 	Artefacts store.Config // of the store of artefacts; Ledger, Now and Log are filled in. Without Dir there is none
 
@@ -125,6 +128,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Log == nil {
 		c.Log = zap.NewNop()
+	}
+	if c.LogLevel == nil {
+		c.LogLevel = runlog.NewLevel(zap.InfoLevel, c.Now)
 	}
 	setDefault(&c.StatusWait, time.Second)
 	setDefault(&c.Beacon, time.Minute)

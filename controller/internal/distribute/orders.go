@@ -28,7 +28,8 @@ func (c *Core) Approve(ctx context.Context, in op.ApproveIn) (view.Ordered, erro
 	return orderNode(ctx, c, in.Node, wire.MethodApprove, &wire.ApproveParams{Version: in.Version})
 }
 
-func orderNode[P wire.RebootParams | wire.TryParams | wire.ApproveParams | wire.RestartParams](
+func orderNode[P wire.RebootParams | wire.TryParams | wire.ApproveParams | wire.RestartParams |
+	wire.LogLevelParams](
 	ctx context.Context, c *Core, node string, m wire.Method, p *P,
 ) (view.Ordered, error) {
 	who := caller.From(ctx).Who()

@@ -177,7 +177,8 @@ func (n *seedNode) request(payload []byte) {
 			n.work.report(n)
 		}
 	}
-	if r.Method == wire.MethodLogs || r.Method == wire.MethodRestart {
+	switch r.Method {
+	case wire.MethodLogs, wire.MethodRestart, wire.MethodAgentLog, wire.MethodLogLevel, wire.MethodSamples:
 		n.publish(n.topics.Reply(), wire.Encode(n.work.reply(n, r)), false)
 		return
 	}

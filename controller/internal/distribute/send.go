@@ -53,7 +53,8 @@ func (o *outbox) sendDocs(ctx context.Context, docs []document) error {
 			var err error
 			if body = bodies[d.doc.Hash]; body == nil {
 				if body, err = o.c.body(d.doc.Hash); err != nil {
-					o.c.cfg.Log.Error("a document cannot be published", zap.String("node", d.node), zap.Error(err))
+					o.c.cfg.Log.Error("a document cannot be published", zap.String("node", d.node),
+						zap.String("kind", string(d.kind)), zap.Uint64("rev", d.doc.Rev), zap.Error(err))
 					o.c.queue.put(item{event: fleet.Lost{Kind: d.kind, Doc: d.doc.DocRef}}, nil)
 					continue
 				}

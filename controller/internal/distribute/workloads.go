@@ -137,24 +137,14 @@ func (c *Core) changeStop(ctx context.Context, slot workload.Slot, stopped bool)
 // journaled, once an hour.
 func (c *Core) SlotLogs(ctx context.Context, in op.LogsIn) (view.Logs, error) {
 	p := wire.LogsParams{Service: in.Service, Cursor: in.Cursor, Tail: in.Tail, Hook: in.Hook}
-	slot, who := workload.Slot{Service: in.Service, Node: in.Node}.String(), caller.From(ctx).Who()
+	slot := workload.Slot{Service: in.Service, Node: in.Node}.String()
 	params := wire.Encode(&p)
 	if _, err := wire.Decode[wire.LogsParams](params); err != nil { // the node would say the same
 		return view.Logs{}, err
 	}
-	a := c.ask(ctx, func(t uint64) fleet.Event {
-		return fleet.Query{
-			Ticket: t, Node: in.Node, Method: wire.MethodLogs, Params: params, Who: who,
-			What: "read the logs of " + slot,
-		}
-	})
-	if a.Err != nil {
-		return view.Logs{}, a.Err
-	}
-	r, err := wire.Decode[wire.LogsResult](a.Data)
+	r, err := inquire[wire.LogsResult](ctx, c, in.Node, wire.MethodLogs, params, "read the logs of "+slot, "")
 	if err != nil {
-		why := "the node's answer cannot be read: " + err.Error()
-		return view.Logs{}, &wire.Error{Code: wire.CodeInternal, Message: why, Node: in.Node}
+		return view.Logs{}, err
 	}
 	if r.Hook != in.Hook {
 		return view.Logs{}, &wire.Error{Code: wire.CodeNotSupported, Node: in.Node,

@@ -2,6 +2,7 @@ package distribute_test
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -22,6 +23,8 @@ type seedWork struct {
 	got     []string // documents, as the slots and configurations in them
 	asked   []string // services that were restarted
 	log     string
+	looks   int    // how often it was asked what it has measured
+	level   string // what the agent was last told to log, and for how long
 }
 
 // desiredWork takes a document of workloads, or refuses it as an agent that does not know the kind does.
@@ -100,6 +103,16 @@ func (w *seedWork) reply(n *seedNode, q *wire.Request) *wire.Reply {
 	if w == nil {
 		r.Error = wire.New(wire.CodeNotSupported, "/method",
 			fmt.Sprintf("this agent does not know the method %.64q", q.Method))
+		return r
+	}
+	if q.Method == wire.MethodSamples {
+		w.looks++
+		r.Result = wire.Encode(&wire.Samples{Period: "PT10S", Parameters: []string{"cpu"}, At: []int64{int64(w.looks)},
+			Values: [][]wire.Measured{{wire.Measured(math.NaN())}}})
+		return r
+	}
+	if q.Method == wire.MethodAgentLog || q.Method == wire.MethodLogLevel {
+		r.Result, r.Error = w.ownLog(n, q)
 		return r
 	}
 	if q.Method == wire.MethodRestart {

@@ -13,7 +13,7 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// Order is what an operator has one node do: wire.MethodReboot, MethodTry or MethodApprove; answered
+// Order is what an operator has one node do: such as wire.MethodReboot or MethodTry; answered
 // under Ticket when the node has answered, or has not in time. It is in the journal before it is
 // sent. Nothing is kept for a node that is away.
 type Order struct {
@@ -26,7 +26,7 @@ type Order struct {
 
 func (Order) event() {}
 
-// Query asks one node for something that it has, wire.MethodLogs; answered under Ticket with what the
+// Query asks one node for something that it has, such as wire.MethodLogs; answered under Ticket with what the
 // node says. It changes nothing and is not journaled, but that somebody looks is: one record for each
 // person and subject in notedFor, however often they ask.
 type Query struct {
@@ -35,7 +35,7 @@ type Query struct {
 	Method wire.Method
 	Params []byte // as the wire has them
 	Who    string
-	What   string // for the record: "read the logs of web@n1"
+	What   string // for the record: "read the logs of web@n1"; "": there is none
 }
 
 func (Query) event() {}
@@ -158,6 +158,9 @@ func (q *questions) query(s *step, ev *Query) {
 
 // note journals who looks at what.
 func (q *questions) note(s *step, ev *Query) {
+	if ev.What == "" {
+		return
+	}
 	key := ev.Who + "\n" + ev.What
 	if at, ok := q.noted[key]; ok && s.now.Sub(at) < notedFor && !at.After(s.now) {
 		return

@@ -122,7 +122,7 @@ type Maintenance struct {
 // Ordered is an order that a node has accepted.
 type Ordered struct {
 	Node   string      `json:"node"`   // name of the node
-	Method wire.Method `json:"method"` // "reboot", "try", "approve" or "restart"
+	Method wire.Method `json:"method"` // "reboot", "try", "approve", "restart" or "log-level"
 	ID     string      `json:"id"`     // of the request, in the journal
 	Rev    uint64      `json:"rev"`    // of the record that has the answer
 }

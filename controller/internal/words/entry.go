@@ -185,6 +185,8 @@ type requestParams struct {
 	Component string `json:"component"`
 	Version   string `json:"version"`
 	Service   string `json:"service"`
+	Level     string `json:"level"`
+	For       string `json:"for"`
 }
 
 // order renders orders of operators, and their results.
@@ -193,7 +195,7 @@ func order(t record.Type, e view.Entry) (string, bool) {
 	case record.Request:
 		return read(e.Data, func(d record.RequestData) string {
 			params, _ := read(d.Params, func(p requestParams) string {
-				return words(p.Service, p.Component, p.Version, p.Reason)
+				return words(p.Service, p.Component, p.Version, p.Reason, p.Level, p.For)
 			})
 			return phrase.Remark(string(d.Method), params)
 		})

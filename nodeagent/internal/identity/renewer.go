@@ -128,6 +128,7 @@ func NewRenewer(cfg RenewerConfig) (*Renewer, error) {
 	if err != nil {
 		return nil, err
 	}
+	cfg.Log = cfg.Log.With(zap.String("unit", id.Unit), zap.String("node", id.Node))
 	if err := prepare(cfg.Dir); err != nil {
 		return nil, err
 	}

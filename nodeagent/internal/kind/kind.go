@@ -104,7 +104,16 @@ func New[V any](s Spec[V]) Kind {
 		k.Attributes = func() map[string]string { return nil }
 	}
 	if k.Placer == nil {
-		k.Placer = putter[V]{s.Put}
+		k.Placer = putter(func(ctx context.Context, doc inbox.Doc) *wire.Error {
+			if s.Put == nil {
+				return nil
+			}
+			d, err := document[V](doc)
+			if err != nil {
+				return err
+			}
+			return s.Put(ctx, d)
+		})
 	}
 	if k.Detail == nil {
 		k.Detail = func() []byte { return nil }
@@ -168,32 +177,19 @@ func (k Kind) Load(saved inbox.Durable) inbox.Durable {
 // goes on by the document before it.
 func (k Kind) InForce(doc inbox.Doc) *wire.Error { return k.inForce(doc) }
 
-// putter is the Placer of a Put.
-type putter[V any] struct {
-	put func(ctx context.Context, doc Document[V]) *wire.Error
+// putter is the Placer of a Put. It is no generic type: each of those makes the agent larger.
+type putter func(ctx context.Context, doc inbox.Doc) *wire.Error
+
+func (put putter) Apply(ctx context.Context, job inbox.Apply) inbox.Applied {
+	return inbox.Applied{Stamp: job.Doc.Stamp, Err: put(ctx, job.Doc)}
 }
 
-func (p putter[V]) do(ctx context.Context, doc inbox.Doc) *wire.Error {
-	if p.put == nil {
-		return nil
-	}
-	d, err := document[V](doc)
-	if err != nil {
-		return err
-	}
-	return p.put(ctx, d)
+func (put putter) Restore(ctx context.Context, job inbox.Restore) inbox.Restored {
+	return inbox.Restored{Stamp: job.From.Stamp, Err: put(ctx, job.Good)}
 }
 
-func (p putter[V]) Apply(ctx context.Context, job inbox.Apply) inbox.Applied {
-	return inbox.Applied{Stamp: job.Doc.Stamp, Err: p.do(ctx, job.Doc)}
-}
-
-func (p putter[V]) Restore(ctx context.Context, job inbox.Restore) inbox.Restored {
-	return inbox.Restored{Stamp: job.From.Stamp, Err: p.do(ctx, job.Good)}
-}
-
-func (p putter[V]) Verify(ctx context.Context, job inbox.Verify) inbox.Verified {
-	return inbox.Verified{Err: p.do(ctx, job.Want)}
+func (put putter) Verify(ctx context.Context, job inbox.Verify) inbox.Verified {
+	return inbox.Verified{Err: put(ctx, job.Want)}
 }
 
 // Method is a request that a kind answers.

@@ -1,14 +1,5 @@
 package monitor
 
-import (
-	"errors"
-
-	"github.com/shirou/gopsutil/v4/cpu"
-	"github.com/shirou/gopsutil/v4/disk"
-	"github.com/shirou/gopsutil/v4/mem"
-	"github.com/shirou/gopsutil/v4/net"
-)
-
 func (s Sources) withDefaults() Sources {
 	if s.CPU == nil {
 		s.CPU = systemCPU
@@ -25,51 +16,17 @@ func (s Sources) withDefaults() Sources {
 	return s
 }
 
-// systemCPU counts waiting for a disk as idle, and what the host of a virtual machine took as busy:
-// the node could not use it.
-func systemCPU() (Times, error) {
-	all, err := cpu.Times(false)
-	if err != nil {
-		return Times{}, err
-	}
-	if len(all) == 0 { // how the library says that /proc/stat cannot be read
-		return Times{}, errors.New("the system does not tell")
-	}
-	t := all[0]
-	return Times{Busy: t.User + t.Nice + t.System + t.Irq + t.Softirq + t.Steal, Idle: t.Idle + t.Iowait}, nil
-}
-
 // systemRAM counts memory that the kernel would give back as free.
 func systemRAM() (float64, error) {
-	vm, err := mem.VirtualMemory()
+	total, available, err := memory()
 	if err != nil {
 		return 0, err
 	}
-	if vm.Total == 0 {
-		return 0, errors.New("the system does not tell how much memory there is")
-	}
-	return 1 - float64(vm.Available)/float64(vm.Total), nil
+	return 1 - float64(available)/float64(total), nil
 }
 
-func systemInterfaces() ([]Counters, error) {
-	all, err := net.IOCounters(true)
-	if err != nil {
-		return nil, err
-	}
-	list := make([]Counters, len(all))
-	for i, c := range all {
-		list[i] = Counters{Name: c.Name, Received: c.BytesRecv, Sent: c.BytesSent}
-	}
-	return list, nil
-}
-
-func systemPartition(path string) (Usage, error) {
-	u, err := disk.Usage(path)
-	if err != nil {
-		return Usage{}, err
-	}
-	if u.Total == 0 {
-		return Usage{}, errors.New(u.Fstype + " is a file system without a size")
-	}
-	return Usage{Bytes: u.UsedPercent / 100, Inodes: u.InodesUsedPercent / 100}, nil
+// Memory is how many bytes of RAM the node has.
+func Memory() (uint64, error) {
+	total, _, err := memory()
+	return total, err
 }

@@ -2,7 +2,9 @@ package apitest
 
 import (
 	"context"
+	"math"
 	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -119,6 +121,22 @@ func (r *Rig) obey(q *wire.Request) (jsontext.Value, *wire.Error) {
 			return nil, err
 		}
 		return wire.Encode(r.logs(p)), nil
+	case wire.MethodSamples:
+		if q.Node == "node-2" {
+			return nil, wire.New(wire.CodeNotSupported, "/method", `this agent does not know the method "samples"`)
+		}
+		unknown := wire.Measured(math.NaN())
+		at := Now.Add(-20 * time.Second).UnixMilli()
+		return wire.Encode(&wire.Samples{Period: "PT10S", Parameters: []string{"cpu", "ram", "download", "upload",
+			"partition:state", "inodes:state"}, At: []int64{at, at + 10_000, at + 20_000},
+			Values: [][]wire.Measured{{0.25, 0.314, 0.9}, {0.5, 0.502, 0.51}, {1200, unknown, 12.5e6},
+				{300, unknown, 0}, {0.413, 0.413, 0.42}, {0.02, 0.02, 0.02}}}), nil
+	case wire.MethodAgentLog:
+		p := must(wire.Decode[wire.AgentLogParams](q.Params))
+		if q.Node == "node-2" {
+			return nil, wire.New(wire.CodeNotSupported, "/method", `this agent does not know the method "agent-log"`)
+		}
+		return wire.Encode(r.agentLog(q.Node, p)), nil
 	}
 	return jsontext.Value("null"), nil
 }
@@ -159,6 +177,28 @@ func (r *Rig) logs(p *wire.LogsParams) *wire.LogsResult {
 	}
 	return &wire.LogsResult{Data: []byte(r.log[from:]), Cursor: strconv.Itoa(len(r.log)), Skipped: skipped,
 		Hook: p.Hook, Process: process}
+}
+
+// agentLog is what an agent has logged: it is on debug for a while, and has lost some lines.
+func (r *Rig) agentLog(node string, p *wire.AgentLogParams) *wire.AgentLog {
+	same := `,"unit":"` + unit + `","node":"` + node + `"`
+	lines := []string{
+		`{"level":"info","time":"2026-11-20T09:59:58Z","msg":"node agent started"` + same + `,"type":"mainType"}`,
+		`{"level":"warn","time":"2026-11-20T09:59:59Z","logger":"releases","msg":"certificate not renewed"` + same +
+			`,"error":"no \u001b[31mway"}`,
+		"a line that is no JSON",
+	}
+	l := &wire.AgentLog{Cursor: "b:3", Level: "debug", Until: Now.Add(30 * time.Minute)}
+	switch {
+	case p.Cursor != "":
+		l.Lost, l.Restarted = 3, true
+	case p.Level == "warn":
+		lines = lines[1:2]
+	case p.Lines > 0:
+		lines = lines[max(0, len(lines)-p.Lines):]
+	}
+	l.Lines = lines
+	return l
 }
 
 func must[T any](v T, err error) T {

@@ -90,10 +90,10 @@ func (s *Server) Send(w http.ResponseWriter, r *http.Request, node, digest strin
 	}
 	defer func() {
 		if err := f.Close(); err != nil {
-			s.cfg.Log.Debug("closing an artefact", zap.Error(err))
+			s.cfg.Log.Debug("closing an artefact", zap.String("node", node), zap.Error(err))
 		}
 	}()
-	return s.send(w, r, f, none)
+	return s.send(w, r, node, f, none)
 }
 
 // later returns an error that says that the artefact cannot be read now; nil: it is another one.
@@ -122,7 +122,7 @@ func (s *Server) turn(w http.ResponseWriter, node string) (done func(), err erro
 	}, nil
 }
 
-func (s *Server) send(w http.ResponseWriter, r *http.Request, f *store.File, none *wire.Error) error {
+func (s *Server) send(w http.ResponseWriter, r *http.Request, node string, f *store.File, none *wire.Error) error {
 	tag := `"` + f.Digest + `"`
 	from, to, status := int64(0), f.Size, http.StatusOK
 	same := r.Header.Get("If-Range")
@@ -161,7 +161,7 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, f *store.File, non
 		at := from % store.Chunk
 		b = b[at:min(int64(len(b)), at+to-from)]
 		if _, err := out.Write(b); err != nil {
-			s.cfg.Log.Debug("a node left before the end", zap.Error(err))
+			s.cfg.Log.Debug("a node left before the end", zap.String("node", node), zap.Error(err))
 			panic(http.ErrAbortHandler)
 		}
 		if from += int64(len(b)); from == to {

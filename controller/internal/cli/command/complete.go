@@ -112,12 +112,15 @@ func (a *App) complete(c *cobra.Command) {
 	}
 }
 
+// choice is an argument, or a flag instead of it: (NODE | --where FILTER).
+var choice = regexp.MustCompile(`\(([A-Z]+)[^)]*\)`)
+
 // sourcesOf returns where the names of each argument come from; nil: the argument is something else.
 func sourcesOf(c *cobra.Command) (sources []source) {
 	if c.Parent() == nil || c.Name() == "add" || c.Name() == "create" {
 		return nil // what is named there is new
 	}
-	for _, word := range strings.Fields(c.Use)[1:] {
+	for _, word := range strings.Fields(choice.ReplaceAllString(c.Use, "$1"))[1:] {
 		word = strings.Trim(word, "[]…")
 		if strings.HasPrefix(word, "-") {
 			break

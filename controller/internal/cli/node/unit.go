@@ -15,9 +15,9 @@ import (
 )
 
 func unit(a *command.App) *cobra.Command {
-	return command.Group("unit", "Look at the whole unit, and announce a maintenance to it",
+	return command.Group("unit", "Look at the whole unit, announce a maintenance to it, have the controller log more",
 		"  tandem unit status\n  tandem unit maintenance --for 2h --reason \"a new switch\"",
-		status(a), unitSettings(a), maintenance(a))
+		status(a), unitSettings(a), maintenance(a), logLevel(a))
 }
 
 func unitSettings(a *command.App) *cobra.Command {

@@ -87,7 +87,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	log, err := settings.Logger(cfg.LogLevel, false)
+	log, _, err := settings.Logger(cfg.LogLevel, false)
 	if err != nil {
 		return fail(exitUsage, err)
 	}

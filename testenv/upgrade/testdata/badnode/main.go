@@ -35,7 +35,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	} else if err != nil {
 		return fail(stderr, err)
 	}
-	log, err := settings.Logger(cfg.LogLevel, false)
+	log, _, err := settings.Logger(cfg.LogLevel, false)
 	if err != nil {
 		return fail(stderr, err)
 	}
