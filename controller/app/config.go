@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"tandem.internal/controller/internal/backup"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
@@ -251,6 +252,9 @@ func (c *Config) mistake() error {
 		if err := loopback(at); err != nil {
 			return fmt.Errorf("--listen: %w", err)
 		}
+	}
+	if _, err := backup.Recipients(c.BackupTo); err != nil {
+		return fmt.Errorf("--backup-to: %w", err)
 	}
 	if c.ListenTLS != "" && c.Broker != "" {
 		return errors.New("--listen-tls: the embedded broker is not used with --broker")

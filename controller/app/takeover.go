@@ -9,6 +9,7 @@ import (
 
 	"tandem.internal/controller/internal/artefact/store"
 	"tandem.internal/controller/internal/backup"
+	"tandem.internal/controller/internal/ca"
 	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/term"
 )
@@ -29,9 +30,10 @@ const startRoom = 16 << 20
 // Check returns an error that names the first setting that cannot work.
 func (c *Config) Check() error { return c.check() }
 
-// TakeOver looks whether this program could go on with the unit in a state directory. It writes nothing and takes no
+// TakeOver looks whether this program could go on with a unit in a state directory; without a name, with whichever it
+// is. It writes nothing and takes no
 // lock: another controller may be running there. Rights are those of the process: it has to be of the service's user.
-func TakeOver(dir string) (all []Finding) {
+func TakeOver(unit, dir string) (all []Finding) {
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return []Finding{{About: "state-dir", Text: dir + " is not there: a new unit begins"}}
@@ -48,7 +50,12 @@ func TakeOver(dir string) (all []Finding) {
 	for _, check := range []func(string) error{backup.Check, func(dir string) error {
 		_, err := backup.Restored(dir)
 		return err
-	}, rights} {
+	}, rights, func(dir string) error {
+		if unit == "" {
+			return nil
+		}
+		return ca.Look(unit, dir)
+	}} {
 		if err := check(dir); err != nil {
 			all = append(all, obstacle("state-dir", err.Error()))
 		}

@@ -80,6 +80,7 @@ func onUpgrade(args []string, stdout io.Writer) error {
 	case mistake && strings.HasPrefix(wrong.Where, "--"), err != nil && !mistake:
 		return err
 	case mistake: // the state directory may be known all the same
+		in.Unit = ""
 		var some struct {
 			StateDir string `name:"state-dir" default:"/var/lib/tandem/controller"`
 		}
@@ -102,7 +103,7 @@ func onUpgrade(args []string, stdout io.Writer) error {
 		if err := owner.Become(c.StateDir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			c.Findings = append(c.Findings, app.Finding{About: "state-dir", Obstacle: true, Text: err.Error()})
 		} else {
-			c.Findings = append(c.Findings, app.TakeOver(c.StateDir)...)
+			c.Findings = append(c.Findings, app.TakeOver(in.Unit, c.StateDir)...)
 		}
 	}
 	c.OK = !slices.ContainsFunc(c.Findings, func(f app.Finding) bool { return f.Obstacle })

@@ -106,7 +106,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"certificate only", cert, 0o600, Config{}, "a private key and a certificate"},
 		{"another's key", append(bytes.Clone(otherKey), cert...), 0o600, Config{}, "do not belong together"},
 		{"cut", read(good)[:200], 0o600, Config{}, "a private key and a certificate"},
-		{"another unit's", read(good), 0o600, Config{Unit: "u2"}, `not of unit "u2"`},
+		{"another unit's", read(good), 0o600, Config{Unit: "u2"}, `not of unit "u2"; start with --unit and --state-dir of the same unit`},
 		{"eleven years later", read(good), 0o600, Config{Now: at(day.AddDate(11, 0, 0))}, "was valid until"},
 		{"a unit that no URI can name", nil, 0, Config{Unit: "a..b"}, "cannot stand in certificates"},
 		{"a unit that ends in a dot", nil, 0, Config{Unit: "a."}, "cannot stand in certificates"},
