@@ -123,8 +123,8 @@ func (r *reader) node(in row, seen map[string]int) (n listed, ok bool) {
 			if err := d.Set(c.text); err != nil {
 				r.bad(c.place, wire.CodeBadValue, "%s", err)
 			} else if life := time.Duration(d); life < minLife || life > maxLife {
-				r.bad(c.place, wire.CodeBadValue, "a token lives from 1 minute to %d days, not %s", maxLife/(24*time.Hour),
-					c.text)
+				r.bad(c.place, wire.CodeBadValue, "a token lives from 1 minute to %d days, not %s",
+					maxLife/(24*time.Hour), c.text)
 			}
 			n.TTL = d.ISO()
 		default:
