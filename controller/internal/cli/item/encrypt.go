@@ -43,7 +43,7 @@ encrypted (FILE.minisig), and release needs both files. No controller is asked.`
 			for _, key := range to {
 				one, err := age.ParseRecipients(strings.NewReader(key))
 				if strings.Contains(strings.ToUpper(key), "AGE-SECRET-KEY-") { // never shown
-					return command.Usage("--to: this is a secret key, which stays with its node; give the public "+
+					return command.Usage("--to: this is a secret key, which stays with its node; give the public " +
 						"one, age1…: age-keygen -y FILE prints it")
 				}
 				if err != nil || len(one) != 1 {
