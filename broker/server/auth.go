@@ -55,8 +55,11 @@ type guesses struct {
 	of   map[string]*flow.Bucket
 }
 
-// errGuesses refuses a password that was not looked at.
-var errGuesses = errors.New("too many wrong passwords: this one was not looked at")
+var (
+	// errGuesses refuses a password that was not looked at. It may be the right one.
+	errGuesses = errors.New("too many wrong passwords: this one was not looked at")
+	errWrong   = errors.New("no such user, or wrong password")
+)
 
 // judge calls right, unless there were too many wrong passwords for this user or from this address.
 func (g *guesses) judge(user string, exists bool, remote net.Addr, right func() bool) error {
@@ -85,7 +88,7 @@ func (g *guesses) judge(user string, exists bool, remote net.Addr, right func() 
 		}
 	}
 	if !right() {
-		return errors.New("no such user, or wrong password")
+		return errWrong
 	}
 	g.from.Return(from)
 	tries.Return(ofUser)

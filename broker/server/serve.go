@@ -203,7 +203,7 @@ func (s *Server) newSession(c *conn, cl *mqtt.Client, pk packets.Packet) (*sessi
 	}
 	who, err := s.authenticate(c, pk)
 	if err != nil {
-		return nil, packets.ErrBadUsernameOrPassword, err
+		return nil, refusal(err), err
 	}
 	sess := &session{id: cl.ID, who: who, grants: acl.Rules{Unit: s.unit}.For(who), conn: c, client: cl,
 		done: make(chan struct{})}
@@ -211,6 +211,18 @@ func (s *Server) newSession(c *conn, cl *mqtt.Client, pk packets.Packet) (*sessi
 		return nil, packets.ErrServerUnavailable, err
 	}
 	return sess, packets.CodeSuccess, nil
+}
+
+// refusal returns the code for a client that has not proved who it is. mochi makes "not authorized" of the code that
+// would be the one for a wrong password, and that one of this.
+func refusal(err error) packets.Code {
+	switch {
+	case errors.Is(err, errGuesses):
+		return packets.ErrServerUnavailable
+	case errors.Is(err, errWrong):
+		return packets.ErrMalformedPassword
+	}
+	return packets.ErrBadUsernameOrPassword
 }
 
 // authenticate asks Config.Auth for the identity of a client.

@@ -261,7 +261,8 @@ func (a *App) dial(deps Deps) (link.Link, error) {
 	}
 	backoff := deps.Backoff
 	if backoff == (link.Backoff{}) {
-		backoff.Max = 250 * time.Millisecond // one controller: a quick return matters more than a storm of one
+		// One controller: a quick return matters more than a storm of one. But brokers block addresses for guesses.
+		backoff = link.Backoff{Max: 250 * time.Millisecond, Refused: 2 * time.Minute}
 	}
 	conf, err := a.brokerTLS()
 	if err != nil {
@@ -272,7 +273,7 @@ func (a *App) dial(deps Deps) (link.Link, error) {
 		Username: a.cfg.BrokerUser, Password: a.cfg.BrokerSecret,
 		Filters: a.cfg.subscriptions(), SubscribeQoS: qos, Will: a.core.Will, Goodbye: a.core.Goodbye,
 		Window: 1024, BufferSize: 64 << 10, Backoff: backoff, Rand: deps.Rand, Log: deps.Log,
-	}, a.core.Handler())
+	}, &road{Handler: a.core.Handler(), log: a.log})
 }
 
 // Handler is where the link brings what it hears. A program with messages from elsewhere may bring

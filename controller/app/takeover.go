@@ -41,7 +41,7 @@ func (c *Config) Check() error { return c.check() }
 // settings name; of settings that have a mistake, the directory is enough. It writes nothing and takes no lock: another
 // controller may be running there. Rights are those of the process: it has to be of the service's user.
 func TakeOver(c *Config) (all []Finding) {
-	dir := c.StateDir
+	unit, dir := c.Unit, c.StateDir
 	for _, err := range c.unusable() {
 		all = append(all, obstacle("settings", err.Error()))
 	}
@@ -62,7 +62,12 @@ func TakeOver(c *Config) (all []Finding) {
 	for _, check := range []func(string) error{backup.Check, func(dir string) error {
 		_, err := backup.Restored(dir)
 		return err
-	}, rights} {
+	}, rights, func(dir string) error {
+		if unit == "" {
+			return nil
+		}
+		return ca.Look(unit, dir)
+	}} {
 		if err := check(dir); err != nil {
 			wrong = append(wrong, obstacle("state-dir", err.Error()))
 		}

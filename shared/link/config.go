@@ -39,7 +39,13 @@ const (
 type Backoff struct {
 	Min time.Duration // zero means 250 ms
 	Max time.Duration // zero means 30 s, or Min if that is longer
+	// Refused is Max while the broker answers and refuses the CONNECT, with n counted from the first refusal. Zero
+	// means Max.
+	Refused time.Duration
 }
+
+// refused returns the back-off after a refusal.
+func (b Backoff) refused() Backoff { return Backoff{Min: b.Min, Max: max(b.Max, b.Refused)} }
 
 // goodSession is for how long a session is up at most until it counts as a good one.
 const goodSession = 5 * time.Second
@@ -183,12 +189,12 @@ func setDefault[T int | time.Duration](p *T, v T) {
 	}
 }
 
-// pause returns a random pause before attempt n, counted from 0.
-func (c *Config) pause(n int) time.Duration {
+// pause returns a random pause before attempt n of a back-off, counted from 0.
+func (c *Config) pause(b Backoff, n int) time.Duration {
 	if c.Rand == nil {
-		return rand.N(c.Backoff.ceiling(n) + 1)
+		return rand.N(b.ceiling(n) + 1)
 	}
-	return time.Duration(c.Rand.Int64N(int64(c.Backoff.ceiling(n)) + 1))
+	return time.Duration(c.Rand.Int64N(int64(b.ceiling(n)) + 1))
 }
 
 var errRunTwice = errors.New("link: Run was called twice")

@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -55,27 +56,34 @@ func (d *Dialled) Run(ctx context.Context) error {
 	d.beat = d.cfg.Watch.Start("link", max(d.cfg.ConnectTimeout, d.cfg.AckTimeout))
 	defer d.beat.End()
 	defer d.calls.Wait()
-	attempt := 0
+	attempt, refusals := 0, 0
 	for id := uint64(1); ctx.Err() == nil; id++ {
-		upTime := d.runSession(ctx, id)
+		upTime, err := d.runSession(ctx, id)
 		if d.cfg.Backoff.good(upTime, attempt) {
 			attempt = 0
 		}
-		d.beat.Sleep(ctx, d.cfg.pause(attempt))
+		pause := d.cfg.pause(d.cfg.Backoff, attempt)
 		attempt++
+		if !errors.Is(err, ErrRefused) {
+			refusals = 0
+		} else {
+			pause = d.cfg.pause(d.cfg.Backoff.refused(), refusals)
+			refusals++
+		}
+		d.beat.Sleep(ctx, pause)
 	}
 	return nil
 }
 
 // runSession connects once and, if that succeeds, waits until the session or ctx ends. It returns how long the
-// session was up; 0 if it never was.
-func (d *Dialled) runSession(ctx context.Context, id uint64) time.Duration {
+// session was up; 0 and why if it never was.
+func (d *Dialled) runSession(ctx context.Context, id uint64) (time.Duration, error) {
 	s, err := d.connect(ctx, id)
 	if err != nil {
 		if ctx.Err() == nil {
 			d.handler.Down(0, err)
 		}
-		return 0
+		return 0, err
 	}
 	start := time.Now()
 	d.current.Store(s)
@@ -97,7 +105,7 @@ func (d *Dialled) runSession(ctx context.Context, id uint64) time.Duration {
 		err = s.err
 	}
 	d.handler.Down(id, err)
-	return time.Since(start)
+	return time.Since(start), nil
 }
 
 // Cut ends the current session, if there is one, for a reason; the next attempt follows as after any other end.

@@ -172,6 +172,8 @@ func TestBackupFiles(t *testing.T) {
 		{"create " + state + to, "", 2, "needs one file name"},
 		{"create " + in("b") + to, "", 2, "--unit: required"},
 		{"create " + in("b") + " " + state, "", 2, "the key or the passphrase of the backup is needed"},
+		{"create " + in("b") + " " + state + " --to AGE-SECRET-KEY-1x", "", 2,
+			"--to: it has a secret key of age, which"},
 		{"create " + in("b") + " " + state + " --to age1x", "", 2, "is no public key of age"},
 		{"create " + in("b") + " " + state + to + " --passphrase-file -", "", 2, "exclude each other"},
 		{"create " + in("b") + " " + state + " --passphrase-file " + in("empty"), "", 2, "first line is empty"},

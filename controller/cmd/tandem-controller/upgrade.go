@@ -80,6 +80,7 @@ func onUpgrade(args []string, stdout io.Writer) error {
 	case mistake && strings.HasPrefix(wrong.Where, "--"), err != nil && !mistake:
 		return err
 	case mistake: // the state directory may be known all the same
+		in.Unit = ""
 		var some struct {
 			StateDir string `name:"state-dir" default:"/var/lib/tandem/controller"`
 		}

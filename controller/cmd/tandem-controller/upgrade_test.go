@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"go.etcd.io/bbolt"
 
+	"tandem.internal/controller/internal/ca"
 	"tandem.internal/controller/internal/journal"
 )
 
@@ -72,6 +73,9 @@ func TestUpgradeCheck(t *testing.T) {
 	formatOf(t, filepath.Join(unit("newer"), "journal.db"), journal.Version+1)
 	unit("moved")
 	write("moved/moved.txt", "elsewhere")
+	if _, err := ca.Open(ca.Config{Unit: "u1", Dir: unit("mine")}); err != nil {
+		t.Fatal(err)
+	}
 	unit("half")
 	write("half/restoring.txt", "")
 	unit("origin")
@@ -111,6 +115,9 @@ func TestUpgradeCheck(t *testing.T) {
 		{"check --unit a/b --state-dir " + running, 1, []string{`OBSTACLE settings: --unit: "a/b" is no unit name`}},
 		{"check --unit u1 --state-dir " + in("moved"), 1, []string{"OBSTACLE state-dir: this unit was moved",
 			"remove that"}},
+		{"check --unit u2 --state-dir " + in("mine"), 1, []string{settingsAreGood, "OBSTACLE state-dir: unit CA: " +
+			in("mine/ca-key.pem") + ` is of "tandem CA u1", not of unit "u2"; start with --unit and --state-dir of`}},
+		{"check --unit u1 --state-dir " + in("mine"), 0, []string{"ok       state-dir: " + in("mine")}},
 		{"check --unit u1 --state-dir " + in("half"), 1, []string{"OBSTACLE state-dir: a restore into",
 			"backup restore"}},
 		{"check --unit u1 --state-dir " + in("origin"), 1, []string{"OBSTACLE state-dir: ", "restored.json"}},

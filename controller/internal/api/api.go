@@ -39,7 +39,7 @@ type Config struct {
 	MaxRequests  int           // being answered at once over TCP; 0: 256
 	MaxPerPeer   int           // of them, from one address; 0: 32
 	WatchEvery   time.Duration // least time between two looks at the unit for one watcher; 0: 250 ms
-	KeepAlive    time.Duration // an idle stream gets a blank line this often; 0: 15 s
+	KeepAlive    time.Duration // an idle stream gets a blank line this often; 0: op.KeepAlive
 	WriteTimeout time.Duration // for an answer, and for each piece of a stream, to leave; 0: 30 s
 	Grace        time.Duration // for requests being worked on when the API stops; 0: 5 s
 }
@@ -89,7 +89,7 @@ func New(core Core, cfg Config) *API {
 	setDefault(&cfg.MaxRequests, 256)
 	setDefault(&cfg.MaxPerPeer, 32)
 	setDefault(&cfg.WatchEvery, 250*time.Millisecond)
-	setDefault(&cfg.KeepAlive, 15*time.Second)
+	setDefault(&cfg.KeepAlive, op.KeepAlive)
 	setDefault(&cfg.WriteTimeout, 30*time.Second)
 	setDefault(&cfg.Grace, 5*time.Second)
 	if cfg.Log == nil {

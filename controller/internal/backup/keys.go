@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -10,6 +11,10 @@ import (
 // Recipients reads public keys of age.
 func Recipients(keys []string) (all []age.Recipient, err error) {
 	for _, key := range keys {
+		if strings.Contains(strings.ToUpper(key), "AGE-SECRET-KEY-") { // never shown
+			return nil, errors.New("it has a secret key of age, which opens backups and belongs to nobody else; the " +
+				"public key, age1…, is wanted: age-keygen -y FILE prints it")
+		}
 		one, err := age.ParseRecipients(strings.NewReader(key))
 		if err != nil || len(one) != 1 {
 			return nil, fmt.Errorf("%.80q is no public key of age, age1…: age-keygen -y FILE prints that of a key", key)

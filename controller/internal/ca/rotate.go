@@ -28,15 +28,33 @@ func (c *CA) load() error {
 		}
 	}
 	left, lerr := filepath.Glob(filepath.Join(c.dir, "."+keyFiles+".tmp*"))
-	paths, err := filepath.Glob(filepath.Join(c.dir, keyFiles))
-	if err = errors.Join(lerr, err); err != nil {
-		return err
+	if lerr != nil {
+		return lerr
 	}
 	for _, tmp := range left {
 		name, _, _ := strings.Cut(filepath.Base(tmp)[1:], ".tmp")
 		if err := durable.Clean(filepath.Join(c.dir, name)); err != nil {
 			return err
 		}
+	}
+	return c.look()
+}
+
+// Look returns an error if a controller of a unit cannot start with a CA's files that are in a directory. It writes
+// nothing.
+func Look(unit, dir string) error {
+	c := &CA{unit: unit, dir: dir, held: map[jointoken.Fingerprint]*authority{}}
+	if err := c.look(); err != nil {
+		return fmt.Errorf("unit CA: %w", err)
+	}
+	return nil
+}
+
+// look takes in the files of all CAs.
+func (c *CA) look() error {
+	paths, err := filepath.Glob(filepath.Join(c.dir, keyFiles))
+	if err != nil {
+		return err
 	}
 	for _, path := range append([]string{filepath.Join(c.dir, KeyFile)}, paths...) {
 		a, err := c.named(path)
@@ -80,8 +98,14 @@ func (c *CA) read(path string, data []byte) (*authority, error) {
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
 		return nil, fmt.Errorf("%s is open to others (mode %v); chmod 600 it", path, info.Mode().Perm())
 	}
-	return authorityOf(c.unit, path, data)
+	a, err := authorityOf(c.unit, path, data)
+	if errors.Is(err, errOther) {
+		err = fmt.Errorf("%w; start with --unit and --state-dir of the same unit", err)
+	}
+	return a, err
 }
+
+var errOther = errors.New("not of unit")
 
 // authorityOf is the authority that the content of a file has.
 func authorityOf(unit, path string, data []byte) (*authority, error) {
@@ -94,7 +118,7 @@ func authorityOf(unit, path string, data []byte) (*authority, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if cert.Subject.CommonName != commonName(unit) {
-		return nil, fmt.Errorf("%s is of %q, not of unit %q", path, cert.Subject.CommonName, unit)
+		return nil, fmt.Errorf("%s is of %q, %w %q", path, cert.Subject.CommonName, errOther, unit)
 	}
 	return a, nil
 }

@@ -92,6 +92,7 @@ func TestItems(t *testing.T) {
 			{"release-platforms", "item release DIR/camera.json amd64=DIR/one arm64/v8=DIR/two --ready"},
 			{"encrypt-for-nobody", "item encrypt DIR/three"},
 			{"encrypt-bad-key", "item encrypt DIR/three --to age1abc"},
+			{"encrypt-secret-key", "item encrypt DIR/three --to AGE-SECRET-KEY-1ABC"},
 			{"encrypt-again", "item encrypt DIR/three --to " + ageKey},
 			{"release-not-encrypted", "item release DIR/next.json DIR/one --encrypted"},
 			{"release-encrypted-tree", "item release DIR/next.json DIR/sensor --encrypted"},

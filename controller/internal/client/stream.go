@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -28,12 +29,18 @@ const maxLine = 64 << 20
 func (c *Client) follow(
 	ctx context.Context, s op.Spec, in any, decode func([]byte) (func() error, error),
 ) (err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	res, err := c.ask(ctx, s, in)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, res.Body.Close()) }()
-	lines := bufio.NewScanner(res.Body)
+	from := io.Reader(res.Body)
+	if e, ok := in.(*op.EventsIn); !ok || e.Follow { // who looks for old entries may find none for long
+		from = &heard{r: res.Body, cut: cancel}
+	}
+	lines := bufio.NewScanner(from)
 	lines.Buffer(make([]byte, 0, 64<<10), maxLine)
 	for lines.Scan() {
 		line := bytes.TrimSpace(lines.Bytes())
@@ -58,6 +65,9 @@ func (c *Client) follow(
 		}
 	}
 	if err := lines.Err(); err != nil {
+		if context.Cause(ctx) == errSilent {
+			return &Unreachable{c.Where(), errSilent.Error(), err}
+		}
 		return c.unreachable(ctx, http.MethodGet, fmt.Errorf("the stream was cut off: %w", err))
 	}
 	return nil
@@ -74,7 +84,26 @@ func (c *Client) Profile(ctx context.Context, name string, debug int, w io.Write
 	return c.copyTo(ctx, w, res)
 }
 
-func (c *Client) download(ctx context.Context, s op.Spec, in any, w io.Writer) error {
+// silence is after how long without a byte a stream counts as cut.
+const silence = 3 * op.KeepAlive
+
+var errSilent = errors.New("nothing has come for " + silence.String() + "; it hangs, or the network between is cut: " +
+	"try again")
+
+// heard cuts a stream off when a read of it gets nothing for long. The time between reads does not count: it is that
+// of who looks.
+type heard struct {
+	r   io.Reader
+	cut context.CancelCauseFunc
+}
+
+func (h *heard) Read(b []byte) (int, error) {
+	t := time.AfterFunc(silence, func() { h.cut(errSilent) })
+	defer t.Stop()
+	return h.r.Read(b)
+}
+
+func (c *Client) download(ctx context.Context, s op.Spec, in any, w io.Writer) (err error) {
 	res, err := c.ask(ctx, s, in)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -16,6 +17,8 @@ import (
 	"unicode"
 
 	"github.com/go-json-experiment/json"
+
+	"tandem.internal/controller/internal/op"
 )
 
 // maxGzip is how many bytes the whole page may take on its way to a browser.
@@ -176,5 +179,13 @@ func TestWhatTurnsText(t *testing.T) {
 			string("0123456789abcdef"[r>>8&15])+string("0123456789abcdef"[r>>4&15])+string("0123456789abcdef"[r&15]))) {
 			t.Errorf("%U turns text: %v, and the page says the contrary of how JSON writes it", r, is)
 		}
+	}
+}
+
+// TestSilence: the page takes a stream for cut after three of the controller's blank lines, which it would have had.
+func TestSilence(t *testing.T) {
+	want := fmt.Sprintf("silence: %d_000 ", (3*op.KeepAlive).Milliseconds()/1000)
+	if !strings.Contains(own()["/app/api.mjs"], want) {
+		t.Errorf("the page does not have %q", want)
 	}
 }

@@ -140,7 +140,7 @@ func CheckBatch(ev *NewBatch) *wire.Error {
 	for i, text := range ev.From {
 		if p, err := netip.ParsePrefix(text); err != nil || p != p.Masked() || p.Addr().Is4In6() {
 			return bad(fmt.Sprintf("/from/%d", i), "%.80q is no network: one is given as ADDRESS/BITS, such as "+
-				"10.0.0.0/16, with no bit set after these", text)
+				"10.0.0.0/16, with no bit set after these, and one address as 10.0.0.9/32", text)
 		}
 	}
 	for i, p := range ev.Names {

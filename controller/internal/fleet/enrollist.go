@@ -46,7 +46,8 @@ func (s *step) enrolList(ev EnrolList) {
 	}
 	if ev.Known == KnownRefuse && len(known) > 0 {
 		s.effect(Answer{Ticket: ev.Ticket, Err: wire.New(wire.CodeAlreadyExists, "", fmt.Sprintf(
-			"the unit knows %d of these nodes: %s", len(known), firstOf(known)))})
+			"the unit knows %d of these nodes: %s; leave them out with --known skip, or --known replace",
+			len(known), firstOf(known)))})
 		return
 	}
 	for _, t := range todo {

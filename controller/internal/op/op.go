@@ -26,12 +26,16 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"tandem.internal/shared/wire"
 )
 
 // DefaultSocket is where the controller listens and the CLI looks unless told otherwise.
 const DefaultSocket = "/run/tandem/control.sock"
+
+// KeepAlive is how often a stream in which nothing happens gets a blank line.
+const KeepAlive = 15 * time.Second
 
 // UserHeader carries the name of the person at the CLI. It is a claim, not a proof: what the
 // journal says first is what the kernel or the token said.

@@ -137,7 +137,8 @@ func flagError(c *cobra.Command, err error) error {
 		c.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, "--"+f.Name) })
 		name := e.GetSpecifiedName()
 		if len(name) == 1 {
-			return Usage("%s has no flag -%s; %s --help lists its flags", c.CommandPath(), name, c.CommandPath())
+			return Usage("%s has no flag -%s; %s --help lists its flags; what begins with a dash and is no flag "+
+				"stands behind --: %s -- …", c.CommandPath(), name, c.CommandPath(), c.CommandPath())
 		}
 		meant := Suggest("--"+name, known, c.CommandPath()+" --help lists its flags")
 		return Usage("%s has no flag --%s%s", c.CommandPath(), name, meant)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"go.yaml.in/yaml/v3"
@@ -44,6 +45,9 @@ type row struct {
 
 // propertyColumn begins the name of a column that is a property.
 const propertyColumn = "property."
+
+// The controller gives tokens no other lives than these.
+const minLife, maxLife = time.Minute, 30 * 24 * time.Hour
 
 // columns are those that a list may have besides.
 var columns = []string{"node", "type", "expires"}
@@ -118,6 +122,9 @@ func (r *reader) node(in row, seen map[string]int) (n listed, ok bool) {
 			var d command.Duration
 			if err := d.Set(c.text); err != nil {
 				r.bad(c.place, wire.CodeBadValue, "%s", err)
+			} else if life := time.Duration(d); life < minLife || life > maxLife {
+				r.bad(c.place, wire.CodeBadValue, "a token lives from 1 minute to %d days, not %s",
+					maxLife/(24*time.Hour), c.text)
 			}
 			n.TTL = d.ISO()
 		default:

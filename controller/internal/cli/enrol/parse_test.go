@@ -67,6 +67,8 @@ func TestParseRefuses(t *testing.T) {
 		{"a.csv", "node\n\n\npress-1\nno/de\n", "5:1 bad-value"},
 		{"a.csv", "node,type\npress-1,a\x1b[2Jb\n", "2:9 bad-value"},
 		{"a.csv", "node,expires\npress-1,0s\n", "2:9 bad-value"},
+		{"a.csv", "node,expires\npress-1,30d\npress-2,45d\n", "3:9 bad-value"},
+		{"a.yaml", "- node: press-1\n  expires: 30s\n", "2:12 bad-value"},
 		{"a.csv", "node,property.a b\npress-1,x\n", "2:9 bad-value"},
 		{"a.csv", "\x00\x01\x02", "1:1 unknown-field"},
 		{"a.yaml", "node: press-1\n", "1:1 bad-value"},

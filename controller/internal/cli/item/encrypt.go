@@ -42,6 +42,10 @@ encrypted (FILE.minisig), and release needs both files. No controller is asked.`
 			var all []age.Recipient
 			for _, key := range to {
 				one, err := age.ParseRecipients(strings.NewReader(key))
+				if strings.Contains(strings.ToUpper(key), "AGE-SECRET-KEY-") { // never shown
+					return command.Usage("--to: this is a secret key, which stays with its node; give the public " +
+						"one, age1…: age-keygen -y FILE prints it")
+				}
 				if err != nil || len(one) != 1 {
 					return command.Usage("--to: %.80q is no public key of age-keygen, age1…", key)
 				}

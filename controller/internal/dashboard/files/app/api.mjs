@@ -91,14 +91,37 @@ export async function send(method, url, body) {
   return answer.trim() === "" ? {} : parse(answer);
 }
 
-// follow calls each with every line of a stream until that ends or signal says so. It never returns without an error.
-export async function follow(url, each, signal) {
-  const res = await request("GET", url, undefined, signal);
+// limits.silence is after how many ms without a byte a stream counts as cut: three times how long the controller lets
+// one be idle without a blank line.
+export const limits = { silence: 45_000 };
+
+// follow calls each with every line of a stream until that ends or is silent. It never returns without an error.
+export async function follow(url, each) {
+  const cut = new AbortController();
+  let last = performance.now();
+  const watch = setInterval(() => {
+    const silent = new Error("nothing comes from the controller: it hangs, or the network between is cut");
+    if (performance.now() - last > limits.silence) cut.abort(silent);
+  }, 1000);
+  try {
+    await read(await request("GET", url, undefined, cut.signal), (line) => {
+      if (line !== undefined) each(line);
+      last = performance.now();
+    });
+  } finally {
+    clearInterval(watch);
+    cut.abort();
+  }
+}
+
+// read calls each with every line of a stream, and without one whenever something came.
+async function read(res, each) {
   const reader = res.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
     const { value, done } = await reader.read();
     if (done) throw new Error("the controller has ended the stream");
+    each();
     const lines = (rest + value).split("\n");
     rest = lines.pop();
     for (const line of lines) {
