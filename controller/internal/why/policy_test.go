@@ -76,6 +76,8 @@ func TestPolicy(t *testing.T) {
 			f.Match = &policy.Explanation{By: policy.ByNoSide, Why: "no side"}
 		}},
 		{Disabled, "would hit n, and is not enabled", func(f *PolicyFacts) { f.Policy.Enabled = false }},
+		{Queued, "its rollout r1 is being taken back", func(f *PolicyFacts) { f.Back, f.Policy.Rollout = true, "r1" }},
+		{Queued, "its rollout r1 has not reached n", func(f *PolicyFacts) { f.Queued, f.Policy.Rollout = true, "r1" }},
 		{Conflict, "policy q decides, which was enabled before it and wants something else", func(f *PolicyFacts) {
 			f.Place = policy.Place{Name: "p", Winner: "q", Conflict: true}
 		}},
