@@ -209,7 +209,7 @@ func TestFlagsInDocumentsExist(t *testing.T) {
 		{"tandem", "config", "rollback"}, {"tandem", "config", "check"}, {"tandem", "config", "resolve"},
 		{"tandem", "policy", "apply"},
 		{"tandem", "events"}, {"tandem", "nodes"}, {"tandem", "node", "forget"}, {"tandem", "node", "reboot"},
-		{"tandem", "journal", "verify"}} {
+		{"tandem", "journal", "verify"}, {"tandem", "diag"}} {
 		out, err := exec.Command(filepath.Join(dir, args[0]), append(args[1:], "--help")...).Output()
 		if err != nil {
 			t.Fatal(err)

@@ -186,7 +186,7 @@ func (r *Rig) agentLog(node string, p *wire.AgentLogParams) *wire.AgentLog {
 		`{"level":"info","time":"2026-11-20T09:59:58Z","msg":"node agent started"` + same + `,"type":"mainType"}`,
 		`{"level":"warn","time":"2026-11-20T09:59:59Z","logger":"releases","msg":"certificate not renewed"` + same +
 			`,"error":"no \u001b[31mway"}`,
-		"a line that is no JSON",
+		"a line that is no JSON\a",
 	}
 	l := &wire.AgentLog{Cursor: "b:3", Level: "debug", Until: Now.Add(30 * time.Minute)}
 	switch {

@@ -131,7 +131,7 @@ func gather(ctx context.Context, a *command.App, events int) (*bundle, error) {
 	b.leave("documents: unit configuration, workloads, items, policies", "they may have passwords in them; tandem "+
 		"config show, and so on, have them")
 	b.leave("keys, tokens, settings that are secret", "they are secrets")
-	b.leave("the log of the controller", "the API does not have it: journalctl -u tandem-controller")
+	b.leave("the log of the controller", "no request asks for it: journalctl -u tandem-controller")
 	b.leave("logs of nodes and of workloads",
 		"they may have anything in them; tandem workload logs has those of a slot")
 	return b, nil

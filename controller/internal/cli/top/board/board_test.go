@@ -233,7 +233,7 @@ func TestNothingIsObeyed(t *testing.T) {
 	}
 }
 
-func TestKeys(t *testing.T) {
+func TestScreenKeys(t *testing.T) {
 	for text, want := range map[string][]string{
 		"jk": {"j", "k"}, "\x1b[A\x1b[B\x1bOA\x1bOB": {Up, Down, Up, Down}, "\x1b[5~\x1b[6~": {PageUp, PageDown},
 		"\x03\r\x7f": {Break, Enter, Rub}, "é漢": {"é", "漢"}, "\x1b[1;5Cq": {"q"},

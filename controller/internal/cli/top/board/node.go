@@ -41,7 +41,7 @@ func (b *Board) nodeLines(row *view.Row, known bool) (lines []text) {
 	}
 	switch {
 	case !known:
-		add("", "the node is not known any more", Yellow)
+		add("", "it has gone from the unit", Yellow)
 	case row.Desired != "" && row.Desired != row.Version:
 		add("", fmt.Sprintf("%s, runs %s and should run %s", row.State, cmp.Or(row.Version, "nothing"), row.Desired),
 			Plain)
