@@ -26,6 +26,10 @@ func TestLogCommands(t *testing.T) {
 		{"node-log-level-default", "node log-level node-1 default", nil},
 		{"node-log-level-offline", "node log-level node-4 debug", nil},
 		{"unit-log-level", "unit log-level", nil},
+		{"node-samples", "node samples node-1", nil},
+		{"node-samples-last", "node samples node-1 --last 1", nil},
+		{"node-samples-older", "node samples node-2", nil},
+		{"node-samples-offline", "node samples node-4", nil},
 		{"unit-log-level-set", "unit log-level debug --for 2h", nil},
 		{"unit-log-level-default", "unit log-level default", nil},
 	} {
@@ -51,6 +55,7 @@ func TestLogMistakes(t *testing.T) {
 		"node log-level node-1 loud":              "none of debug",
 		"node log-level node-1 debug --for 25h":   "from 1s to 24h",
 		"node log-level node-1 default --for 10m": "goes with a level",
+		"node samples node-1 --last 0":            "--last",
 		"unit log-level --for 1h":                 "LEVEL",
 		"unit log-level debug info":               "too many",
 	} {

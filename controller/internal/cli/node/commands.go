@@ -13,7 +13,7 @@ import (
 func Commands(a *command.App) []*cobra.Command {
 	one := show(a)
 	one.AddCommand(access.NodeCommands(a)...)
-	one.AddCommand(reboot(a), try(a), approve(a), forget(a), diff(a), agentLog(a), agentLogLevel(a))
+	one.AddCommand(reboot(a), try(a), approve(a), forget(a), diff(a), agentLog(a), agentLogLevel(a), samples(a))
 	return []*cobra.Command{list(a), fleet(a), one, health(a), alerts(a), unit(a), clock(a)}
 }
 
