@@ -104,7 +104,7 @@ func fits(doc, schema map[string]any, v any, at string) error {
 	}
 	names := map[string]string{
 		"string": "string", "number": "float64", "integer": "float64", "boolean": "bool",
-		"array": "[]interface {}", "object": "map[string]interface {}",
+		"array": "[]interface {}", "object": "map[string]interface {}", "null": "<nil>",
 	}
 	kind, _ := schema["type"].(string)
 	if kind == "" {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"tandem.internal/shared/wire"
 )
 
 // object is a JSON object that keeps the order of its members.
@@ -64,6 +66,7 @@ var (
 	typeTime     = reflect.TypeFor[time.Time]()
 	typeDuration = reflect.TypeFor[time.Duration]()
 	typeRaw      = reflect.TypeFor[jsontext.Value]()
+	typeMeasured = reflect.TypeFor[wire.Measured]() // null if it is not known
 	typeText     = reflect.TypeFor[encoding.TextMarshaler]()
 )
 
@@ -96,7 +99,11 @@ func (s *schemas) plain(t reflect.Type) object {
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		return object{{"type", "integer"}, {"minimum", 0}}
 	case reflect.Float32, reflect.Float64:
-		return object{{"type", "number"}}
+		number := object{{"type", "number"}}
+		if t == typeMeasured {
+			return object{{"anyOf", []object{number, {{"type", "null"}}}}}
+		}
+		return number
 	case reflect.Slice, reflect.Array:
 		if t.Elem().Kind() == reflect.Uint8 {
 			return object{{"type", "string"}, {"contentEncoding", "base64"}}

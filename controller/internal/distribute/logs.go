@@ -14,14 +14,14 @@ import (
 )
 
 // NodeLog asks a node for a piece of its agent's own log. That somebody reads it is journaled, once an hour.
-func (c *Core) NodeLog(ctx context.Context, in op.NodeLogIn) (view.AgentLog, error) {
+func (c *Core) NodeLog(ctx context.Context, in op.NodeLogIn) (view.NodeLog, error) {
 	p := wire.AgentLogParams{Cursor: in.Cursor, Lines: in.Lines, Level: in.Level}
 	l, err := inquire[wire.AgentLog](ctx, c, in.Node, wire.MethodAgentLog, wire.Encode(&p),
 		"read the log of the agent of "+in.Node, "does not show its own log")
 	if err != nil {
-		return view.AgentLog{}, err
+		return view.NodeLog{}, err
 	}
-	return view.AgentLog{Node: in.Node, AgentLog: *l}, nil
+	return view.NodeLog{Node: in.Node, AgentLog: *l}, nil
 }
 
 // inquire asks a node for something that it has. what is for the journal; "": it is no one's business who asks. lacks

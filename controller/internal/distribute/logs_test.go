@@ -42,7 +42,7 @@ func TestNodeLog(t *testing.T) {
 		u.start()
 		one := u.worker("n1")
 		u.node("n2", "mainType")
-		read := func(in op.NodeLogIn) (view.AgentLog, error) { return u.core.NodeLog(as(t.Context(), "ann"), in) }
+		read := func(in op.NodeLogIn) (view.NodeLog, error) { return u.core.NodeLog(as(t.Context(), "ann"), in) }
 		of := func(node string) op.NodeLogIn { return op.NodeLogIn{NodeIn: op.NodeIn{Node: node}} }
 		for range 2 {
 			l, err := read(op.NodeLogIn{NodeIn: op.NodeIn{Node: "n1"}, Lines: 1})

@@ -25,7 +25,7 @@ type looks struct {
 // looked is one question. v, err and at belong to who asks it until done is closed.
 type looked struct {
 	done chan struct{}
-	v    view.Samples
+	v    view.NodeSamples
 	err  error
 	at   time.Time
 }
@@ -53,14 +53,14 @@ func (l *looks) begin(node string, now time.Time) (q *looked, mine bool) {
 }
 
 // Samples asks a node for what it has measured lately.
-func (c *Core) Samples(ctx context.Context, in op.NodeIn) (view.Samples, error) {
+func (c *Core) Samples(ctx context.Context, in op.NodeIn) (view.NodeSamples, error) {
 	for {
 		q, mine := c.looks.begin(in.Node, c.cfg.Now())
 		if mine {
 			s, err := inquire[wire.Samples](ctx, c, in.Node, wire.MethodSamples, nil, "",
 				"does not show what it has measured")
 			if q.err = err; err == nil {
-				q.v = view.Samples{Node: in.Node, Samples: *s}
+				q.v = view.NodeSamples{Node: in.Node, Samples: *s}
 			}
 			q.at = c.cfg.Now()
 			close(q.done)
@@ -69,7 +69,7 @@ func (c *Core) Samples(ctx context.Context, in op.NodeIn) (view.Samples, error) 
 		select {
 		case <-q.done:
 		case <-ctx.Done():
-			return view.Samples{}, ctx.Err()
+			return view.NodeSamples{}, ctx.Err()
 		}
 		if !errors.Is(q.err, context.Canceled) && !errors.Is(q.err, context.DeadlineExceeded) { // who asked has gone
 			return q.v, q.err

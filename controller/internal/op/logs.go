@@ -7,12 +7,12 @@ import (
 
 // The logs of the programs themselves, and what nodes have measured.
 var (
-	NodeSamples = define(Op[NodeIn, view.Samples]{
+	NodeSamples = define(Op[NodeIn, view.NodeSamples]{
 		Name: "node.samples", Route: "GET /v1/nodes/{node}/samples", Role: View,
 		About: "Asks a node for what it has measured lately: CPU, RAM, partitions and traffic of the last hour, if " +
 			"it measures every 10 s. Whoever asks within 5 s gets the same answer.",
 	})
-	NodeLog = define(Op[NodeLogIn, view.AgentLog]{
+	NodeLog = define(Op[NodeLogIn, view.NodeLog]{
 		Name: "node.log", Route: "GET /v1/nodes/{node}/log", Role: Operate,
 		About: "Asks a node for a piece of its agent's own log, of which it keeps the last 64 KiB in memory. To " +
 			"follow it, ask again with the cursor. Whoever reads logs is noted in the journal, once an hour for each " +

@@ -6,14 +6,14 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// AgentLog is a piece of an agent's own log.
-type AgentLog struct {
+// NodeLog is a piece of an agent's own log.
+type NodeLog struct {
 	Node string `json:"node"` // name of the node
 	wire.AgentLog
 }
 
-// Samples is what a node has measured lately.
-type Samples struct {
+// NodeSamples is what a node has measured lately.
+type NodeSamples struct {
 	Node string `json:"node"` // name of the node
 	wire.Samples
 }

@@ -85,7 +85,7 @@ func printAgentLog(ctx context.Context, a *command.App, c *client.Client, in op.
 }
 
 // agentPiece prints one piece, and before it what is to be known of it.
-func agentPiece(a *command.App, l view.AgentLog, begin bool) error {
+func agentPiece(a *command.App, l view.NodeLog, begin bool) error {
 	if a.JSON {
 		if err := a.PrintJSON(l); err != nil {
 			return err

@@ -29,7 +29,7 @@ if it measures every 10 s. With --json all of them come, by parameter.`,
 			if last < 1 {
 				return command.Usage("--last is a number of samples, 1 or more")
 			}
-			show := func(a *command.App, s view.Samples) { printSamples(a, s, last) }
+			show := func(a *command.App, s view.NodeSamples) { printSamples(a, s, last) }
 			return command.Ask(cmd.Context(), a, op.NodeSamples, op.NodeIn{Node: args[0]}, show,
 				command.NearNode(args[0]), unanswered)
 		},
@@ -38,7 +38,7 @@ if it measures every 10 s. With --json all of them come, by parameter.`,
 	return cmd
 }
 
-func printSamples(a *command.App, s view.Samples, last int) {
+func printSamples(a *command.App, s view.NodeSamples, last int) {
 	if len(s.At) == 0 {
 		a.Print("%s has measured nothing yet: the first sample comes a period after the start of its agent\n",
 			term.Clean(s.Node))
