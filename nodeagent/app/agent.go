@@ -43,20 +43,22 @@ const (
 
 // Agent is one node's agent. Make it with New, run it once.
 type Agent struct {
-	cfg     Config
-	deps    Deps
-	log     *zap.Logger
-	lines   runlog.Ring // the newest of log
-	recent  recent
-	id      inbox.Identity
-	topics  topic.Node
-	boot    string
-	began   time.Time
-	store   *store.Store
-	renewer *identity.Renewer // nil: this node has not joined
-	link    link.Link
-	prover  prover
-	sender  *report.Sender
+	cfg   Config
+	deps  Deps
+	log   *zap.Logger
+	lines runlog.Ring // the newest of log
+
+	textfile textfile
+	recent   recent
+	id       inbox.Identity
+	topics   topic.Node
+	boot     string
+	began    time.Time
+	store    *store.Store
+	renewer  *identity.Renewer // nil: this node has not joined
+	link     link.Link
+	prover   prover
+	sender   *report.Sender
 
 	in      chan any      // from the link and the identity: up, down, message, …
 	closed  chan struct{} // the owner no longer reads in

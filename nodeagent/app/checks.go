@@ -41,6 +41,7 @@ func (a *Agent) takeSample(s monitor.Sample) {
 	a.checkModules()
 	a.lookAtDevices()
 	a.reportLoad(s)
+	a.writeTextfile(s)
 }
 
 // vital are the kinds without which the node is not well.

@@ -54,6 +54,7 @@ type Config struct {
 
 	SamplePeriod  time.Duration `name:"sample-period" default:"10s"`
 	Interfaces    []string      `name:"interface"`
+	Textfile      string        `name:"textfile"`
 	OnIndicator   string        `name:"on-indicator"`
 	RebootCommand string        `name:"reboot-command"`
 	WatchDir      string        `name:"watch-dir"`

@@ -34,6 +34,8 @@ var configHelp = map[string]string{
 		"node's health",
 	"interface": "network interface whose traffic counts, or a pattern such as eth*; none: all but the " +
 		"loopback",
+	"textfile": "file for the textfile collector of node_exporter, such as " +
+		"/var/lib/prometheus/node-exporter/tandem.prom, with what was measured last; none: it is not written",
 	"on-indicator": "command that shows the link indicator, to drive a light: words separated by white " +
 		"space. It finds TANDEM_INDICATOR (1 no address, 2 no broker, 3 no controller, 4 in contact, from 10 " +
 		"errors) and TANDEM_INDICATOR_TEXT in its environment",
