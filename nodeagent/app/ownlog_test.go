@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,12 +17,30 @@ import (
 	"tandem.internal/shared/wire"
 )
 
+// logged is what an agent has logged, and may go on logging.
+type logged struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (l *logged) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(b)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.String()
+}
+
 // logging gives the agent a log that obeys its level.
-func (r *rig) logging() *bytes.Buffer {
-	var out bytes.Buffer
+func (r *rig) logging() *logged {
+	out := &logged{}
 	r.deps.Level = runlog.NewLevel(zap.InfoLevel, nil)
-	r.deps.Log = zap.New(zapcore.NewCore(runlog.Encoder(), zapcore.Lock(zapcore.AddSync(&out)), r.deps.Level))
-	return &out
+	r.deps.Log = zap.New(zapcore.NewCore(runlog.Encoder(), zapcore.AddSync(out), r.deps.Level))
+	return out
 }
 
 // agentLog asks for a piece of the agent's log.
