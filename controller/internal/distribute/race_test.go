@@ -1,0 +1,5 @@
+//go:build race
+
+package distribute
+
+const underRace = true
