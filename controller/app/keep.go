@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -48,7 +47,6 @@ func (c *Config) keepIn(core *distribute.Config) {
 	if err != nil {
 		panic("app: " + err.Error())
 	}
-	core.Keep, core.KeepExport, core.DiskLow = rules, c.KeepExport, int64(c.DiskLow)
-	core.KeepRecords = cmp.Or(c.KeepRecords, -1) // 0 is none
+	core.Keep, core.KeepRecords, core.KeepExport, core.DiskLow = rules, c.KeepRecords, c.KeepExport, int64(c.DiskLow)
 	core.Room = func() (int64, error) { return store.Free(c.StateDir) }
 }

@@ -70,7 +70,7 @@ type Config struct {
 	Jitter          time.Duration // nodes spread repeated reports over this; 0: they do not
 	ReopenEvery     time.Duration // how often a broken journal is tried again; 2 s
 	CheckpointEvery uint64        // records between two checkpoints; 100,000
-	KeepRecords     int           // newest records that are kept whatever they are; 100,000; -1: none
+	KeepRecords     int           // newest records that are kept whatever they are; 100,000
 	Keep            retain.Rules  // what is kept of older ones, nil: retain.Default
 	KeepSuperseded  int           // newest records that it keeps of what machines submit, of each source; 100
 	KeepDocuments   int64         // bytes of these records with their documents; 32 MiB

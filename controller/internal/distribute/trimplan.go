@@ -22,7 +22,7 @@ func (c *Core) TrimPlan(ctx context.Context) (view.TrimPlan, error) {
 	if err != nil {
 		return view.TrimPlan{}, err
 	}
-	p := view.TrimPlan{UpTo: st.Last, KeepRecords: max(c.cfg.KeepRecords, 0), At: l.time, Dir: c.cfg.KeepExport}
+	p := view.TrimPlan{UpTo: st.Last, KeepRecords: c.cfg.KeepRecords, At: l.time, Dir: c.cfg.KeepExport}
 	kinds := map[retain.Kind]*view.TrimKind{}
 	all := slices.Concat(retain.Kinds, []retain.Kind{retain.Always})
 	for _, kind := range all {
