@@ -52,7 +52,7 @@ func TestWhatMayComeWithAVersion(t *testing.T) {
 		"workload-loopback", "container-runtime", "confine", "unproved-resources", "node-policy", "peer-listen",
 		"peer", "peer-allow", "publisher-key", "floor", "unit-key", "decrypt-key",
 		"pin-keys", "root-key", "subscribe-qos", "dmips", "max-instances", "resource", "device", "subject",
-		"storage-partition", "state-partition"}
+		"storage-partition", "state-partition", "textfile"}
 	for _, name := range owners {
 		if !slices.Contains(all, name) {
 			t.Errorf("%s is no setting", name)
