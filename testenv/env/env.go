@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	controller "tandem.internal/controller/app"
+	"tandem.internal/shared/filetest"
 	"tandem.internal/testenv/fault"
 )
 
@@ -50,7 +51,7 @@ type Env struct {
 // Run makes a unit in a bubble, starts it, waits until every node is known, runs f, and stops it.
 func Run(t *testing.T, s Setup, f func(e *Env)) {
 	t.Helper()
-	dir := tempDir(t)
+	dir := filetest.MemoryDir(t)
 	synctest.Test(t, func(t *testing.T) {
 		e := &Env{T: t, setup: s, dir: dir, chance: rand.New(rand.NewPCG(s.Seed, 1)), began: time.Now()}
 		if e.setup.Nodes == nil {
@@ -84,24 +85,6 @@ func Run(t *testing.T, s Setup, f func(e *Env)) {
 		})
 		f(e)
 	})
-}
-
-// tempDir returns a directory in memory if there is a file system for it.
-func tempDir(t *testing.T) string {
-	const memory = "/dev/shm"
-	if info, err := os.Stat(memory); err != nil || !info.IsDir() {
-		return t.TempDir()
-	}
-	dir, err := os.MkdirTemp(memory, "tandem-env-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Errorf("remove the state: %v", err)
-		}
-	})
-	return dir
 }
 
 // Close stops everything that runs. Run calls it.
