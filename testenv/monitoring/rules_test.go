@@ -145,7 +145,8 @@ func TestDashboard(t *testing.T) {
 	variables := strings.NewReplacer("$__rate_interval", "5m", "$instance", ".*")
 	known := reference(t)
 	seen := map[string]bool{ // of little use there
-		"tandem_build_info": true, "tandem_broker_received_bytes_total": true, "tandem_broker_sent_bytes_total": true,
+		"tandem_build_info": true, "tandem_node_build_info": true,
+		"tandem_broker_received_bytes_total": true, "tandem_broker_sent_bytes_total": true,
 		"tandem_counted_timestamp_seconds": true, "tandem_refusing": true,
 		"tandem_broker_up": true, "tandem_maintenance": true}
 	type rule map[string]any
