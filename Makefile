@@ -77,7 +77,8 @@ vet:
 staticcheck:
 	go run $(STATICCHECK) work
 
-tidy: ## go mod tidy in every module
+tidy: ## the same versions in every module as in the workspace, and go mod tidy
+	@go work sync
 	@for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy); done
 
 notice: ## write shared/docs/notice.md anew: the modules in the programs, and their licences

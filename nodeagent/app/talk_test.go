@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"tandem.internal/shared/race"
 	"tandem.internal/shared/seal"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
@@ -276,7 +277,7 @@ func TestBadMessages(t *testing.T) {
 // Under the race detector it is a tenth of a year: each second takes as long as three without it.
 func TestOfflineForAYear(t *testing.T) {
 	part := time.Duration(1)
-	if underRace {
+	if race.Enabled {
 		part = 10
 	}
 	bubble(t, func(r *rig) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	controller "tandem.internal/controller/app"
+	"tandem.internal/shared/race"
 	"tandem.internal/shared/wire"
 	"tandem.internal/testenv/env"
 	"tandem.internal/testenv/fault"
@@ -158,7 +159,7 @@ func everywhere(t *testing.T, setup env.Setup, which string) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			count, step := 0, 1
-			if underRace {
+			if race.Enabled {
 				step = 4
 			}
 			for _, how := range []fault.Flavour{fault.Crash, fault.Fail} {
@@ -182,7 +183,7 @@ func everywhere(t *testing.T, setup env.Setup, which string) {
 // the readable copy and every message that leaves, with the embedded broker and with another.
 func TestControllerCrashesEverywhere(t *testing.T) {
 	both(t, func(t *testing.T, s env.Setup) {
-		if underRace && s.External {
+		if race.Enabled && s.External {
 			t.Skip("takes minutes under the race detector; the schedules have external brokers, too")
 		}
 		everywhere(t, s, "controller")

@@ -11,6 +11,7 @@ import (
 	controller "tandem.internal/controller/app"
 	nodeagent "tandem.internal/nodeagent/app"
 	"tandem.internal/shared/duration"
+	"tandem.internal/shared/race"
 	"tandem.internal/shared/unitconfig"
 	"tandem.internal/shared/wire"
 	"tandem.internal/testenv/env"
@@ -35,7 +36,7 @@ const (
 // controller to agree with it.
 func TestDay(t *testing.T) {
 	nodes, hours := 50, 24
-	if underRace || testing.Short() {
+	if race.Enabled || testing.Short() {
 		nodes, hours = 8, 6
 	}
 	if *dayNodes > 0 {

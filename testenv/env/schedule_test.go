@@ -11,6 +11,7 @@ import (
 	"time"
 
 	controller "tandem.internal/controller/app"
+	"tandem.internal/shared/race"
 	"tandem.internal/shared/wire"
 	"tandem.internal/testenv/env"
 	"tandem.internal/testenv/fault"
@@ -37,7 +38,7 @@ func TestSchedules(t *testing.T) {
 	case n != 0:
 	case testing.Short():
 		n = 400
-	case underRace: // which makes each cost six times as much, and looks at the same code each time
+	case race.Enabled: // which makes each cost six times as much, and looks at the same code each time
 		n = 150
 	default:
 		n = 2000

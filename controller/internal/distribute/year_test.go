@@ -17,6 +17,7 @@ import (
 	"tandem.internal/controller/internal/retain"
 	"tandem.internal/shared/event"
 	"tandem.internal/shared/filetest"
+	"tandem.internal/shared/race"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
 )
@@ -134,7 +135,7 @@ func (y *year) operators(version string) {
 
 // A year of 10,000 nodes fits in 4 GB with the defaults, also if they say four times as much as operating.md has it.
 func TestYearOfNodesFits(t *testing.T) {
-	if underRace {
+	if race.Enabled {
 		t.Skip("sizes are the same without the race detector, in a tenth of the time")
 	}
 	t.Run("as in operating.md", func(t *testing.T) { yearFits(t, 200, 1) })

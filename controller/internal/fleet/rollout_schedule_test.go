@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -17,8 +18,7 @@ import (
 
 var (
 	rolloutSeed      = flag.Uint64("rollout-seed", 0, "play only the schedule of this seed")
-	rolloutSchedules = flag.Int("rollout-schedules", 0, "how many schedules are played; 0: 300, or 60 under the "+
-		"race detector")
+	rolloutSchedules = flag.Int("rollout-schedules", 0, "how many schedules are played; 0: 300")
 )
 
 // In random schedules nodes fail, crash, die, fall ill, come and go, are wiped and join, people pause, resume, abort
@@ -33,14 +33,7 @@ func TestRolloutSchedules(t *testing.T) {
 	}
 	first := rand.Uint64() >> 1
 	t.Logf("seeds from %d", first)
-	n := *rolloutSchedules
-	switch {
-	case n != 0:
-	case underRace: // which makes each cost ten times as much, and looks at the same code each time
-		n = 60
-	default:
-		n = 300
-	}
+	n := cmp.Or(*rolloutSchedules, 300)
 	kills, disturbed, ends := 0, 0, map[string]map[rollout.Phase]int{"config": {}, "policies": {}, "workloads": {}}
 	for i := range n {
 		c := newRolloutSchedule(t, first+uint64(i))

@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"filippo.io/age"
+
+	"tandem.internal/shared/race"
 )
 
 // Recipient returns who a passphrase encrypts for. To try one takes a second and 256 MiB: age's own measure, 2^18.
@@ -17,7 +19,7 @@ func Recipient(text string) (age.Recipient, error) {
 	if err != nil {
 		return nil, err
 	}
-	if underRace {
+	if race.Enabled {
 		r.SetWorkFactor(12)
 	}
 	return r, nil

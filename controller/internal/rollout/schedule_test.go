@@ -26,10 +26,7 @@ func TestSchedules(t *testing.T) {
 	}
 	first := rand.Uint64() >> 1
 	t.Logf("seeds from %d", first)
-	n := 2000
-	if underRace { // which makes each cost ten times as much, and looks at the same code each time
-		n = 400
-	}
+	const n = 2000
 	kills, ends := 0, map[rollout.Phase]int{}
 	for i := range uint64(n) {
 		c := newSchedule(t, first+i)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"tandem.internal/nodeagent/internal/slot/record"
+	"tandem.internal/shared/race"
 	"tandem.internal/shared/wire"
 )
 
@@ -92,7 +93,7 @@ func TestErrorThenAgain(t *testing.T) {
 			}
 		}
 	})
-	if !underRace && errs < 100 {
+	if !race.Enabled && errs < 100 {
 		t.Errorf("only %d errors", errs)
 	}
 }

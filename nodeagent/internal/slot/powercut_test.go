@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"tandem.internal/nodeagent/internal/slot/record"
+	"tandem.internal/shared/race"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -59,7 +60,7 @@ func TestCrashAtEveryStep(t *testing.T) {
 		}
 	})
 	t.Logf("%d deaths, %d starts after them", deaths, starts)
-	if !underRace && (deaths < 300 || starts < 10000) {
+	if !race.Enabled && (deaths < 300 || starts < 10000) {
 		t.Errorf("only %d deaths and %d starts: the story is not told", deaths, starts)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"tandem.internal/nodeagent/internal/boot"
 	"tandem.internal/nodeagent/internal/slot/record"
 	"tandem.internal/shared/publisher"
+	"tandem.internal/shared/race"
 	"tandem.internal/shared/wire"
 )
 
@@ -242,7 +243,7 @@ func lives(t *testing.T, visit func(i int, o op, before *simDisk, kernel int)) {
 	t.Helper()
 	w := &world{disk: newSim(), kernel: 1}
 	ops := story()
-	if underRace {
+	if race.Enabled {
 		ops = ops[:8]
 	}
 	for i, o := range ops {

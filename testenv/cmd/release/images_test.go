@@ -22,6 +22,8 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 	"github.com/opencontainers/go-digest"
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"tandem.internal/shared/race"
 )
 
 // small is a folder with a small program by the names of all, and tandem for other systems, too, in name only.
@@ -73,6 +75,9 @@ func read(t *testing.T, files map[string]string, d v1.Descriptor, into any) stri
 
 // Images are made of what lies there, twice the same, whatever times and modes the files have, and in one file, too.
 func TestImages(t *testing.T) {
+	if race.Enabled { // as TestRelease
+		t.Skip("without the race detector")
+	}
 	build := func(programs string, extra ...string) (string, error) {
 		out := t.TempDir()
 		return out, run(append([]string{"images", "-version", version, "-time", "1767225600", "-programs",

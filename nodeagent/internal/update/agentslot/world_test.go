@@ -20,6 +20,7 @@ import (
 	"tandem.internal/nodeagent/internal/slot/record"
 	"tandem.internal/nodeagent/internal/update"
 	"tandem.internal/shared/clock"
+	"tandem.internal/shared/race"
 	"tandem.internal/shared/wire"
 )
 
@@ -323,7 +324,7 @@ func (w *world) check() error {
 // Under the race detector, which makes each take ten times as long, each sixth pair of points is tried.
 func TestEndsAtEveryPoint(t *testing.T) {
 	pairs := 1
-	if underRace {
+	if race.Enabled {
 		pairs = 6
 	}
 	source := filepath.Join(t.TempDir(), "two")

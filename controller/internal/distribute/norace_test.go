@@ -1,5 +1,0 @@
-//go:build !race
-
-package distribute
-
-const underRace = false

@@ -1,5 +1,0 @@
-//go:build race
-
-package passphrase
-
-const underRace = true

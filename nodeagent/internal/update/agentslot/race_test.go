@@ -1,5 +1,0 @@
-//go:build race
-
-package agentslot
-
-const underRace = true

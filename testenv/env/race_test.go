@@ -1,5 +1,0 @@
-//go:build race
-
-package env_test
-
-const underRace = true
