@@ -14,6 +14,7 @@ import (
 	"tandem.internal/controller/internal/api/apitest"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/race"
 	"tandem.internal/shared/wire"
 )
 
@@ -198,6 +199,9 @@ func (p *pages) Entries(ctx context.Context, f view.EntryFilter) ([]view.Entry, 
 // TestLongEntries: however long entries are, all that are asked for are sent, in both directions, and as they come;
 // never are more than some MiB of them in memory.
 func TestLongEntries(t *testing.T) {
+	if race.Enabled { // it would decode hundreds of MiB with it
+		t.Skip("without the race detector")
+	}
 	core := &pages{Rig: apitest.Start(t)}
 	const size, n = 1 << 20, 3*view.EntriesSize>>20 + 1
 	for range n {

@@ -18,6 +18,7 @@ import (
 	"tandem.internal/controller/internal/api/apitest"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/race"
 	"tandem.internal/shared/wire"
 )
 
@@ -170,6 +171,9 @@ func (s *lame) Write(b []byte) (int, error) {
 
 // TestListingsHoldLittle: a hundred lists at once, for callers who do not read, hold far less than a hundred answers.
 func TestListingsHoldLittle(t *testing.T) {
+	if race.Enabled { // it measures memory
+		t.Skip("without the race detector")
+	}
 	const nodes, lists = 1000, 100
 	u := apitest.Start(t)
 	var wg sync.WaitGroup
