@@ -154,6 +154,11 @@ func (f *Fleet) apply(r *record.Record, data any) {
 		}
 		f.maintenance = f.maintenance.At(r.At)
 		f.artefacts.Opened(r.At)
+		if !d.Backups {
+			f.backupsFrom = time.Time{}
+		} else if f.backupsFrom.IsZero() {
+			f.backupsFrom = r.At
+		}
 		for _, n := range f.nodes {
 			if n.Up && !d.Online {
 				n.Up, n.Since = false, r.At
