@@ -18,7 +18,8 @@ func releaseTree(t *testing.T) (dir string, run func(env []string, args ...strin
 	write := func(name, text string) {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+			os.WriteFile(path, []byte(text), 0o755)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -35,10 +36,12 @@ func releaseTree(t *testing.T) (dir string, run func(env []string, args ...strin
 	write("wrong", "wrong\n")
 	write("empty", "\n")
 	write("deploy/demo/version", "#!/bin/sh\ncat v\n")
-	write("deploy/ship/programs", "#!/bin/sh\necho \"programs $VERSION\" >>built\n[ -z \"$CHANGE\" ] || echo \"$CHANGE\" >v\n")
+	write("deploy/ship/programs", "#!/bin/sh\necho \"programs $VERSION\" >>built\n"+
+		"[ -z \"$CHANGE\" ] || echo \"$CHANGE\" >v\n")
 	write("tools/go", "#!/bin/sh\necho \"$*\" >>built\n")
 	write("tools/make", "#!/bin/sh\nfor w; do case $w in CLI=*) cp tools/tandem \"${w#CLI=}\" ;; esac; done\n")
-	write("tools/tandem", "#!/bin/sh\nread -r line\n[ \"$line\" = right ] || { echo 'tandem: the password is wrong' >&2; exit 2; }\n")
+	write("tools/tandem", "#!/bin/sh\nread -r line\n"+
+		"[ \"$line\" = right ] || { echo 'tandem: the password is wrong' >&2; exit 2; }\n")
 	return dir, func(env []string, args ...string) (string, error) {
 		cmd := exec.Command(filepath.Join(dir, "deploy/ship/release"), args...)
 		cmd.Env = append([]string{"PATH=" + filepath.Join(dir, "tools") + ":" + os.Getenv("PATH"), "HOME=" + dir,
@@ -60,7 +63,7 @@ func TestReleaseLooksFirst(t *testing.T) {
 		"no such key":                 {[]string{"new/out", "none", "password"}, "", "KEY=none cannot be read"},
 		"no such password":            {[]string{"new/out", "key", "none"}, "", "PASSWORD_FILE=none cannot be read"},
 		"a password for nothing":      {[]string{"new/out", "", "password"}, "", "there is no KEY"},
-		"the wrong password":          {[]string{"new/out", "key", "wrong"}, "", "PASSWORD_FILE=wrong: the password is wrong"},
+		"the wrong password":          {[]string{"new/out", "key", "wrong"}, "", "=wrong: the password is wrong"},
 		"no password in the file":     {[]string{"new/out", "key", "empty"}, "", "PASSWORD_FILE=empty has no password"},
 		"no password":                 {[]string{"new/out", "key"}, "", "KEY=key does not sign: the password is wrong"},
 		"packages of another version": {[]string{"new/out"}, "tandem_0.9.0_amd64.deb", "is not of version 1.0.0"},
@@ -94,7 +97,8 @@ func TestReleaseHasOneVersion(t *testing.T) {
 		if rerr != nil || !strings.HasPrefix(string(built), want) || change != "" && string(built) != want {
 			t.Errorf("changed to %q: %v, built %q, want %q: %s", change, rerr, built, want, out)
 		}
-		if changed := strings.Contains(out, "it was 1.0.0, and is 2.0.0"); (err != nil) != (change != "") || changed != (change != "") {
+		changed := strings.Contains(out, "it was 1.0.0, and is 2.0.0")
+		if want := change != ""; (err != nil) != want || changed != want {
 			t.Errorf("changed to %q: %v: %s", change, err, out)
 		}
 	}
