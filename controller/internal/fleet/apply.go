@@ -154,11 +154,7 @@ func (f *Fleet) apply(r *record.Record, data any) {
 		}
 		f.maintenance = f.maintenance.At(r.At)
 		f.artefacts.Opened(r.At)
-		if !d.Backups {
-			f.backupsFrom = time.Time{}
-		} else if f.backupsFrom.IsZero() {
-			f.backupsFrom = r.At
-		}
+		f.wantBackups(d.Backups, r.At)
 		for _, n := range f.nodes {
 			if n.Up && !d.Online {
 				n.Up, n.Since = false, r.At
