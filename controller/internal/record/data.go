@@ -22,9 +22,9 @@ import (
 type OpenedData struct {
 	Version string `json:"version,omitempty"` // of the controller's program
 	Epoch   uint64 `json:"epoch"`
-	Reason  string `json:"reason,omitempty"`  // why the epoch was raised
-	Online  bool   `json:"online,omitempty"`  // who was online still is
-	Backups bool   `json:"backups,omitempty"` // the controller's settings want backups
+	Reason  string `json:"reason,omitempty"` // why the epoch was raised
+	Online  bool   `json:"online,omitempty"` // who was online still is
+	Backups bool   `json:"backups,omitzero"` // the controller's settings want backups
 }
 
 // Verdict is the data of Accepted and Refused records.
