@@ -228,7 +228,7 @@ func TestCertificateEndsWhenItIsShown(t *testing.T) {
 	left := 90*24*time.Hour - time.Second
 	id := &view.Identity{State: "joined", Joined: now, Expires: now.Add(left)}
 	want := "its certificate ends in " + phrase.Ahead(left)
-	v := Node(NodeFacts{Now: now, Node: view.Node{Node: "n", Online: true, FirstSeen: now, Identity: id}})
+	v := Node(NodeFacts{Now: now, Known: true, Node: view.Node{Node: "n", Online: true, FirstSeen: now, Identity: id}})
 	if !slices.ContainsFunc(v.Sentences, func(s view.Because) bool { return s.Text == want }) {
 		t.Errorf("%+v, want %s", v.Sentences, want)
 	}
