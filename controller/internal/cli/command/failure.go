@@ -79,7 +79,7 @@ func Unreadable(file string, err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		f.Err = wire.New(wire.CodeNotAllowed, "", "you may not read or write this file")
 	case full(err):
-		f.Err = wire.New(wire.CodeStorage, "", "its disk has no room for it, or its quota is used up: free some")
+		f.Err = wire.New(wire.CodeStorage, "", "the disk is full, or the quota of it is used up: free some")
 	case errors.Is(err, syscall.EISDIR):
 		f.Err.Message = "this is a directory"
 	case errors.As(err, &p):
