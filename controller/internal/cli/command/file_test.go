@@ -61,7 +61,8 @@ func TestFullDisk(t *testing.T) {
 			return fmt.Errorf("writing the download: %w", &fs.PathError{Op: "write", Path: "x", Err: full})
 		})
 		f := AsFailure(err)
-		if f.Err.Code != wire.CodeStorage || f.From.File != path || !strings.Contains(f.Err.Message, "the disk is full") {
+		if f.Err.Code != wire.CodeStorage || f.From.File != path ||
+			!strings.Contains(f.Err.Message, "the disk is full") {
 			t.Errorf("%v: %+v", full, f)
 		}
 		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
