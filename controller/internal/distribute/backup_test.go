@@ -117,7 +117,7 @@ func TestBackupsThatStopped(t *testing.T) {
 		if err := u.core.BackupUnit(as(t.Context(), "timer"), op.BackupIn{}, cut); err == nil {
 			t.Error("a backup was made without room")
 		}
-		told("one that was cut off", "no backup was made")
+		told("one that was cut off", "no backup was ever made")
 		var b bytes.Buffer
 		if err := u.core.BackupUnit(as(t.Context(), "timer"), op.BackupIn{}, &b); err != nil {
 			t.Fatal(err)
