@@ -111,7 +111,7 @@ images: ## container images, as layouts in bin/images; OUT=DIR, ARCHES="amd64 ar
 	@deploy/ship/images "$(or $(OUT),$(BIN)/images)" "$(VERSION)" $(ARCHES)
 
 release: ## a release in the new folder OUT=DIR, signed with the publisher's key KEY=FILE: shared/docs/releases.md
-	@deploy/ship/release "$(or $(OUT),$(BIN)/release-$(VERSION))" "$(KEY)" "$(PASSWORD_FILE)"
+	@VERSION="$(VERSION)" deploy/ship/release "$(or $(OUT),$(BIN)/release-$(VERSION))" "$(KEY)" "$(PASSWORD_FILE)"
 
 ship-check: ## before a release, beside check: it is built twice the same and its programs run; packages on fresh machines (root on Debian); images of every architecture; the dashboard with 10,000 nodes; every bit of trusted files; 2,000 rollouts
 	deploy/ship/check

@@ -90,6 +90,9 @@ func New(cfg Config, deps Deps) (a *App, err error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
+	if err := cfg.exportPlace(); err != nil {
+		return nil, &UsageError{err}
+	}
 	if deps.Log == nil {
 		deps.Log = zap.NewNop()
 	}

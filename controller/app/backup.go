@@ -11,6 +11,7 @@ import (
 	"filippo.io/age"
 
 	"tandem.internal/controller/internal/backup"
+	"tandem.internal/controller/internal/ca"
 	"tandem.internal/controller/internal/journal"
 	"tandem.internal/shared/settings"
 )
@@ -53,6 +54,9 @@ func BackupStopped(ctx context.Context, cfg Config, w io.Writer, to []age.Recipi
 	}
 	if err := backup.Check(cfg.StateDir); err != nil {
 		return m, err
+	}
+	if err := ca.Look(cfg.Unit, cfg.StateDir); errors.Is(err, ca.ErrOther) { // other damage is backed up as it is
+		return m, &UsageError{err}
 	}
 	j, err := journal.Open(filepath.Join(cfg.StateDir, "journal.db"), journal.Options{ReadOnly: true})
 	if err != nil {

@@ -154,8 +154,8 @@ func (*Config) Help() map[string]string {
 		"artefact-rate": "bytes a second that nodes get of artefacts, all together; 0: no limit",
 		"keep":          keepHelp(),
 		"keep-records":  "newest journal records that are kept whatever --keep says",
-		"keep-export": "directory for what goes of the journal: it is written there before, and when that fails " +
-			"nothing goes (empty: it is not)",
+		"keep-export": "directory, which has to be there, for what goes of the journal: it is written there before, " +
+			"and when that fails nothing goes (empty: it is not)",
 		"disk-low": "operators are told when the disk of --state-dir has fewer bytes left, and again at a quarter of " +
 			"that; 0: they are not",
 		"log-level": "debug, info, warn or error",

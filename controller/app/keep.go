@@ -1,9 +1,14 @@
 package app
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
+	"os"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"tandem.internal/controller/internal/artefact/store"
 	"tandem.internal/controller/internal/distribute"
@@ -39,6 +44,30 @@ func (c *Config) keepLimits() error {
 		return fmt.Errorf("--keep: %w", err)
 	}
 	return nil
+}
+
+// exportPlace returns an error for a --keep-export that nothing can be written to: else it shows when the journal is
+// trimmed, which may be months later. It writes nothing.
+func (c *Config) exportPlace() error {
+	dir := c.KeepExport
+	if dir == "" {
+		return nil
+	}
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = fmt.Errorf("%s is not there", dir)
+	case err != nil: // which names it
+	case !info.IsDir():
+		err = fmt.Errorf("%s is not a directory", dir)
+	default:
+		if err = unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS); err == nil {
+			return nil
+		}
+		err = fmt.Errorf("%s cannot be written: %w", dir, err)
+	}
+	return fmt.Errorf("--keep-export: %w; it has to be a directory that the controller's user may write to, for what "+
+		"goes of the journal is written there before: make it, or leave the setting out", err)
 }
 
 // keepIn sets what is kept of the journal. The settings were checked.

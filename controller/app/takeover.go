@@ -118,8 +118,8 @@ func rights(dir string) error {
 	return nil
 }
 
-// unusable says which files that the settings name a start would not take. What this process may not read, the service
-// may: it can be in more groups than the owner of its directory.
+// unusable says which files and directories that the settings name a start would not take. What this process may
+// not read, the service may: it can be in more groups than the owner of its directory.
 func (c *Config) unusable() (all []error) {
 	if c.HTTPCert != "" {
 		_, err := door.OpenKeyPair(c.HTTPCert, c.HTTPKey, "--http-cert, --http-key", zap.NewNop())
@@ -129,6 +129,7 @@ func (c *Config) unusable() (all []error) {
 		_, err := c.brokerRoots()
 		all = append(all, err)
 	}
+	all = append(all, c.exportPlace())
 	return slices.DeleteFunc(all, func(err error) bool { return err == nil || errors.Is(err, fs.ErrPermission) })
 }
 

@@ -34,6 +34,9 @@ func TestTakeOverReadsWhatAStartReads(t *testing.T) {
 		{"other", 0o600, Config{HTTPCert: none, HTTPKey: none}, "--http-cert, --http-key: stat " + none},
 		{"other", 0o600, Config{Broker: "tls://h:1", BrokerCA: none}, "--broker-ca: "},
 		{"other", 0o600, Config{BrokerCA: none}, ""},
+		{"other", 0o600, Config{KeepExport: none}, "--keep-export: " + none + " is not there; it has to be"},
+		{"other", 0o600, Config{KeepExport: "takeover.go"}, "--keep-export: takeover.go is not a directory; it has"},
+		{"other", 0o600, Config{KeepExport: "."}, ""},
 	} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, c.file)

@@ -91,7 +91,11 @@ def status_preimage(args, status):
 def submit(args):
     with open(args.document, "rb") as f:
         document = f.read().strip()
-    json.loads(document)
+    try:
+        json.loads(document)
+    except ValueError as e:
+        print(f"{args.document} is no JSON: {e}", file=sys.stderr)
+        return 2
     payload, name = signed(args, document)
     of = "sha256:" + hashlib.sha256(payload).hexdigest()
     inbox = f"tandem/1/{args.unit}/inbox/{args.kind}"

@@ -105,7 +105,7 @@ func setNode(ptr any, n *yaml.Node) (line int, why string) {
 		}
 		for _, item := range n.Content {
 			at := item.Line
-			if item = deref(item); item.ShortTag() != "!!str" {
+			if item = deref(item); !isText(item) {
 				return at, "want a string, not " + describe(item) + quoteIt(item)
 			}
 			texts = append(texts, item.Value)
@@ -119,7 +119,7 @@ func setNode(ptr any, n *yaml.Node) (line int, why string) {
 			if k.ShortTag() != "!!str" || strings.Contains(k.Value, "=") {
 				return n.Content[i].Line, "want a string without = as a key"
 			}
-			if v.ShortTag() != "!!str" {
+			if !isText(v) {
 				return n.Content[i+1].Line, k.Value + ": want a string, not " + describe(v) + quoteIt(v)
 			}
 			texts = append(texts, k.Value+"="+v.Value)
@@ -136,7 +136,9 @@ func setNode(ptr any, n *yaml.Node) (line int, why string) {
 				tag = want
 			}
 		default:
-			want = "!!str"
+			if want = "!!str"; isText(n) {
+				tag = want
+			}
 		}
 		if n.Kind != yaml.ScalarNode || tag != want {
 			why = "want " + nouns[want] + ", not " + describe(n)
@@ -151,6 +153,12 @@ func setNode(ptr any, n *yaml.Node) (line int, why string) {
 		}
 	}
 	return line, set(ptr, texts)
+}
+
+// isText reports whether a value is text where that is wanted: a string, or a whole number, which counts as it stands
+// there. What else has two readings, such as a date or true, is quoted.
+func isText(n *yaml.Node) bool {
+	return n.ShortTag() == "!!str" || n.ShortTag() == "!!int"
 }
 
 // nouns are the names of YAML tags in messages.

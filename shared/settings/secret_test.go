@@ -21,7 +21,7 @@ func (*secrets) Help() map[string]string {
 
 // An error about a secret does not contain the secret, whether it is from the file, a variable or a flag.
 func TestErrorsKeepSecrets(t *testing.T) {
-	const secret = "31415926535"
+	const secret = "31415926.535" // a whole number would count as text
 	for _, c := range []struct{ name, file, env, arg, place string }{
 		{"number in the file", "token: " + secret + "\n", "", "", "c.yaml:1"},
 		{"map in the file", "token: {a: " + secret + "}\n", "", "", "c.yaml:1"},

@@ -172,6 +172,7 @@ func TestSubmitInPython(t *testing.T) {
 			}
 			return other
 		}(), keys.Keys[0].Ed25519), 2, `"unknown-key"`},
+		{"no JSON", submits(file("bad.json", []byte("{")), key, keys.Keys[0].Ed25519), 2, "bad.json is no JSON: "},
 		{"the status", shows(keys.Keys[0].Ed25519), 0, `"trial": {"version": "2.0.0"`},
 		{"another controller's status", shows(base64.StdEncoding.EncodeToString(make([]byte, 32)), "--wait", "2"), 3,
 			"not signed"},

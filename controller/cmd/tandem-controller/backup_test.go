@@ -21,6 +21,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"tandem.internal/controller/internal/backup"
+	"tandem.internal/controller/internal/ca"
 	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/record"
 )
@@ -141,6 +142,10 @@ func TestBackupFiles(t *testing.T) {
 	}
 	stoppedUnit(t, in("state"))
 	stoppedUnit(t, in("badkey"))
+	stoppedUnit(t, in("mine"))
+	if _, err := ca.Open(ca.Config{Unit: "u1", Dir: in("mine")}); err != nil {
+		t.Fatal(err)
+	}
 	for name, text := range map[string]string{
 		"badkey/unit-key.pem": "x",
 		"key":                 "# a comment\n" + id.String() + "\n", "other": other.String() + "\n",
@@ -179,6 +184,8 @@ func TestBackupFiles(t *testing.T) {
 		{"create " + in("b") + " " + state + " --passphrase-file " + in("empty"), "", 2, "first line is empty"},
 		{"create " + in("none/b") + " " + state + to, "", 2, "no such file or directory"},
 		{"create " + in("b") + " --unit u1 --state-dir " + in("none") + to, "", 2, "there is no journal"},
+		{"create " + in("b") + " --unit u2 --state-dir " + in("mine") + to + " --final", "", 2,
+			`is of "tandem CA u1", not of unit "u2"; start with --unit and --state-dir of the same unit`},
 		{"create " + in("b") + " " + state + to, "", 0, "wrote " + in("b") + ", up to record 1\n"},
 		{"create " + in("b") + " " + state + to, "", 2, "is there already"},
 		{"create " + in("c") + " --config " + in("config"), "", 0, "wrote " + in("c")},

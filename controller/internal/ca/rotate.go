@@ -99,13 +99,14 @@ func (c *CA) read(path string, data []byte) (*authority, error) {
 		return nil, fmt.Errorf("%s is open to others (mode %v); chmod 600 it", path, info.Mode().Perm())
 	}
 	a, err := authorityOf(c.unit, path, data)
-	if errors.Is(err, errOther) {
+	if errors.Is(err, ErrOther) {
 		err = fmt.Errorf("%w; start with --unit and --state-dir of the same unit", err)
 	}
 	return a, err
 }
 
-var errOther = errors.New("not of unit")
+// ErrOther is why a CA's file is not taken that is another unit's.
+var ErrOther = errors.New("not of unit")
 
 // authorityOf is the authority that the content of a file has.
 func authorityOf(unit, path string, data []byte) (*authority, error) {
@@ -118,7 +119,7 @@ func authorityOf(unit, path string, data []byte) (*authority, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if cert.Subject.CommonName != commonName(unit) {
-		return nil, fmt.Errorf("%s is of %q, %w %q", path, cert.Subject.CommonName, errOther, unit)
+		return nil, fmt.Errorf("%s is of %q, %w %q", path, cert.Subject.CommonName, ErrOther, unit)
 	}
 	return a, nil
 }

@@ -32,8 +32,11 @@ import (
 	"tandem.internal/controller/internal/cli/rollout"
 	"tandem.internal/controller/internal/cli/top"
 	"tandem.internal/controller/internal/kinds"
+	"tandem.internal/shared/near"
 	"tandem.internal/shared/settings"
+	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
+	"tandem.internal/shared/workload"
 )
 
 // IO is the program's surroundings.
@@ -97,9 +100,24 @@ func policies(a *command.App) *cobra.Command {
 }
 
 func whys(a *command.App) *cobra.Command {
-	return command.Group("why", "Say how something is and why: what is wrong first, and what would change it",
+	why := command.Group("why", "Say how something is and why: what is wrong first, and what would change it",
 		"  tandem why node node-1\n  tandem why rollout\n  tandem why slot web@node-1",
 		append(node.Why(a), rollout.Why(a), policy.Why(a), item.Why(a))...)
+	without := why.RunE
+	why.RunE = func(c *cobra.Command, args []string) error { // a name may stand where the kind of thing does
+		err := without(c, args)
+		if len(args) == 0 || len(near.All(args[0], command.Names(c))) > 0 {
+			return err
+		}
+		f := command.AsFailure(err)
+		if _, serr := workload.ParseSlot(args[0]); serr == nil {
+			f.Err.Message += "; of a slot: tandem why slot " + args[0]
+		} else if topic.ValidName(args[0]) {
+			f.Err.Message += "; of a node: tandem why node " + args[0]
+		}
+		return f
+	}
+	return why
 }
 
 // versionJSON is what version prints with --json.

@@ -136,5 +136,5 @@ func (c *Client) verdict(r *view.Result) error {
 
 // foreign is the error of an answer that makes no sense.
 func (c *Client) foreign(err error) error {
-	return &Unreachable{c.Where(), "its answer cannot be understood; is it another version of Tandem?", err}
+	return &Unreachable{c.place(), "its answer cannot be understood; is it another version of Tandem?", err}
 }

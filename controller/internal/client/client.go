@@ -34,6 +34,7 @@ type Options struct {
 	URL     string        // http://host:port or https://host:port
 	Token   string        // goes with URL
 	Trust   *Trust        // goes with an https:// URL; nil: the system's authorities decide who vouches for it
+	From    string        // variable that has named Socket or URL, for errors; "": none has
 	User    string        // who is at the keyboard, for the journal; advisory
 	Timeout time.Duration // for each request that is not a stream; 0: none
 }
@@ -106,6 +107,14 @@ func (c *Client) Where() string {
 	return c.opt.Socket
 }
 
+// place is Where, for errors.
+func (c *Client) place() string {
+	if c.opt.From == "" {
+		return c.Where()
+	}
+	return c.Where() + ", by " + c.opt.From
+}
+
 // Local reports whether the controller is asked on its socket.
 func (c *Client) Local() bool { return c.opt.URL == "" }
 
@@ -157,10 +166,10 @@ func (c *Client) refusal(res *http.Response) error {
 		err = json.Unmarshal(body, &p)
 	}
 	if strings.HasPrefix(string(body), "Client sent an HTTP request to an HTTPS server") {
-		return &Unreachable{c.Where(), "it speaks TLS; write https:// instead of http://", nil}
+		return &Unreachable{c.place(), "it speaks TLS; write https:// instead of http://", nil}
 	}
 	if err != nil || p.Error == nil || p.Error.Code == "" {
-		return &Unreachable{c.Where(),
+		return &Unreachable{c.place(),
 			fmt.Sprintf("what answers there is not a Tandem controller (HTTP status %d)", res.StatusCode), err}
 	}
 	return p.Error
@@ -168,7 +177,7 @@ func (c *Client) refusal(res *http.Response) error {
 
 // unreachable explains why there is no answer to a request of this method.
 func (c *Client) unreachable(ctx context.Context, method string, err error) error {
-	u := &Unreachable{Where: c.Where(), Err: err}
+	u := &Unreachable{Where: c.place(), Err: err}
 	var dns *net.DNSError
 	var unknown x509.UnknownAuthorityError
 	var host x509.HostnameError

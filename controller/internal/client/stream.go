@@ -66,7 +66,7 @@ func (c *Client) follow(
 	}
 	if err := lines.Err(); err != nil {
 		if context.Cause(ctx) == errSilent {
-			return &Unreachable{c.Where(), errSilent.Error(), err}
+			return &Unreachable{c.place(), errSilent.Error(), err}
 		}
 		return c.unreachable(ctx, http.MethodGet, fmt.Errorf("the stream was cut off: %w", err))
 	}

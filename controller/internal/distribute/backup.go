@@ -15,6 +15,7 @@ import (
 	"tandem.internal/controller/internal/caller"
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/op"
+	"tandem.internal/controller/internal/phrase"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
@@ -77,23 +78,26 @@ func (c *counting) Write(b []byte) (int, error) {
 // lateBackups is how many times the interval of backups passes without one until that is told: one night may fail.
 const lateBackups = 3
 
-// lateBackup tells that backups are wanted, and that none was made for long. last is when one was; zero: never.
-func (c *Core) lateBackup(last time.Time) string {
-	every, since := c.cfg.BackupEvery, "since the controller was started"
-	if every <= 0 || len(c.cfg.BackupTo) == 0 {
+// backupsWanted reports whether the settings want backups.
+func (c *Config) backupsWanted() bool { return c.BackupEvery > 0 && len(c.BackupTo) > 0 }
+
+// lateBackup tells that backups are wanted, and that none was made for long. last is when one was made, zero: never;
+// wanted is since when they are wanted, over all starts.
+func (c *Core) lateBackup(last, wanted time.Time) string {
+	if !c.cfg.backupsWanted() {
 		return ""
 	}
+	what := "no backup was made since "
 	if last.IsZero() {
-		last = c.started
-	} else {
-		since = "since " + last.UTC().Format(time.RFC3339)
+		last, what = wanted, "no backup was ever made, and the settings want them since "
 	}
 	ago := c.cfg.Now().Sub(last)
-	if ago < lateBackups*every {
+	if last.IsZero() || ago < lateBackups*c.cfg.BackupEvery {
 		return ""
 	}
-	return fmt.Sprintf("no backup was made %s, %.1f days ago, and one is wanted every %v (--backup-every): look at "+
-		"systemctl status tandem-backup tandem-backup.timer", since, ago.Hours()/24, every)
+	return fmt.Sprintf("%s%s, %s ago; one is wanted every %s (--backup-every): look at systemctl status "+
+		"tandem-backup tandem-backup.timer", what, last.UTC().Format(time.RFC3339), phrase.Span(ago),
+		phrase.Exact(c.cfg.BackupEvery))
 }
 
 // A copy of the journal keeps pages of its file from being used again, and keeps it from being closed: there is one at

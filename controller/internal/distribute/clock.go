@@ -11,6 +11,7 @@ import (
 	"tandem.internal/controller/internal/caller"
 	"tandem.internal/controller/internal/clock"
 	"tandem.internal/controller/internal/fleet"
+	"tandem.internal/controller/internal/phrase"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
@@ -64,8 +65,8 @@ func jumpText(j clock.Jump) string {
 	if j.By < 0 {
 		way = "behind"
 	}
-	return fmt.Sprintf("this machine's clock shows %s, %.1f days %s what it should; set it right, or, if it is right, "+
-		"tandem clock confirm", j.Clock.UTC().Format(time.RFC3339), j.By.Abs().Hours()/24, way)
+	return fmt.Sprintf("this machine's clock shows %s, %s %s what it should; set it right, or, if it is right, "+
+		"tandem clock confirm", j.Clock.UTC().Format(time.RFC3339), phrase.Span(j.By.Abs()), way)
 }
 
 func jumpError(j clock.Jump) *wire.Error { return wire.New(wire.CodeUnavailable, "", jumpText(j)) }

@@ -68,7 +68,7 @@ func (c *Core) noteNewest() {
 func (c *Core) options(j *journal.Journal) fleet.Options {
 	opt := c.cfg.Fleet
 	opt.Unit, opt.Epoch, opt.Kinds, opt.Keys = c.cfg.Unit, j.Epoch(), c.cfg.Kinds, c.keysHeld()
-	opt.Zones = time.LoadLocation
+	opt.Zones, opt.Backups = time.LoadLocation, c.cfg.backupsWanted()
 	return opt
 }
 

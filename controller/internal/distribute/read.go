@@ -45,9 +45,9 @@ func (c *Core) Status(ctx context.Context) (view.UnitStatus, error) {
 	s := view.UnitStatus{Unit: c.cfg.Unit, Version: c.cfg.Version, Started: c.started, Broker: c.roadNow()}
 	src := c.cfg.Kinds.Copied()
 	var newest kind.Content // desired status
-	var backedUp time.Time
+	var backedUp, wanted time.Time
 	err := c.see(ctx, func(f *fleet.Fleet) {
-		newest, backedUp = f.Content(record.KindWanted), f.LastBackup()
+		newest, backedUp, wanted = f.Content(record.KindWanted), f.LastBackup(), f.BackupsFrom()
 		s.Epoch, s.Rev = c.journal.Load().Epoch(), f.Seq()
 		if src != nil {
 			s.Config = f.Status(src.Name)
@@ -65,7 +65,7 @@ func (c *Core) Status(ctx context.Context) (view.UnitStatus, error) {
 	})
 	if err == nil {
 		s.Cloud = c.followed(newest)
-		if text := c.lateBackup(backedUp); text != "" {
+		if text := c.lateBackup(backedUp, wanted); text != "" {
 			s.Trouble = append(s.Trouble, text)
 		}
 		if text := c.unreadable(newest); text != "" {

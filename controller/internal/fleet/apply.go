@@ -154,6 +154,7 @@ func (f *Fleet) apply(r *record.Record, data any) {
 		}
 		f.maintenance = f.maintenance.At(r.At)
 		f.artefacts.Opened(r.At)
+		f.wantBackups(d.Backups, r.At)
 		for _, n := range f.nodes {
 			if n.Up && !d.Online {
 				n.Up, n.Since = false, r.At

@@ -30,6 +30,7 @@ type snapshot struct {
 	CAs       record.Authorities        `json:"cas,omitzero"`
 	Root      *record.RootData          `json:"root,omitempty"`
 	BackedUp  time.Time                 `json:"backedUp,omitzero"`
+	Backups   time.Time                 `json:"backupsFrom,omitzero"`
 
 	Maintenance Maintenance       `json:"maintenance,omitzero"`
 	Orders      map[string]*Asked `json:"orders,omitempty"`
@@ -69,7 +70,7 @@ type kindSnap struct {
 func (f *Fleet) Checkpoint() []byte {
 	snap := snapshot{
 		Seq: f.seq, Epoch: f.epoch, Forgotten: f.forgotten, Enrolled: f.enrolled.Checkpoint(), Keys: f.keys, CAs: f.cas,
-		BackedUp:    f.backedUp,
+		BackedUp: f.backedUp, Backups: f.backupsFrom,
 		Maintenance: f.maintenance, Orders: f.questions.orders, Artefacts: f.artefacts,
 		Sources: map[wire.Kind]*sourceSnap{}, Rolled: f.rolled, Rollouts: f.savedRollouts(),
 	}
@@ -151,7 +152,7 @@ func Restored(opt Options, data []byte) (*Fleet, error) {
 			return nil, fmt.Errorf("fleet checkpoint: %w", err)
 		}
 	}
-	f.backedUp = snap.BackedUp
+	f.backedUp, f.backupsFrom = snap.BackedUp, snap.Backups
 	if snap.Root != nil {
 		if err := snap.Root.Check(); err != nil {
 			return nil, fmt.Errorf("fleet checkpoint: %w", err)

@@ -38,6 +38,7 @@ type Options struct {
 	Kinds        kind.Set      // of documents that there are
 	Keys         []wire.Key    // of the unit whose private halves are there, also if the journal does not name them
 	Zones        plan.Zones    // finds the time zones of rollouts' windows
+	Backups      bool          // the settings want backups of the unit
 }
 
 func (o Options) withDefaults() Options {
@@ -70,6 +71,7 @@ type Fleet struct {
 	cas         record.Authorities    // that count
 	root        record.RootData       // what a root key has said of keys and CAs; zero: nothing
 	backedUp    time.Time             // when a backup of the unit was made last
+	backupsFrom time.Time             // since when every start has wanted backups; zero: the last one did not
 	maintenance Maintenance           // that is announced
 	questions   questions             // to nodes, that somebody waits for
 	newest      wire.Stamp            // of the document that was issued last
@@ -345,6 +347,7 @@ func (s *step) opened(ev Opened) {
 // begin records a start, or a new epoch. Where the clock was set back, a maintenance is shorter from then on.
 func (s *step) begin(data record.OpenedData) {
 	until := s.maintenance.Until
+	data.Backups = s.opt.Backups
 	s.emit(record.Record{Type: record.Opened}, data)
 	if !s.maintenance.Until.Equal(until) {
 		s.effect(MaintenanceChanged{})

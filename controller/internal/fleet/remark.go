@@ -34,6 +34,18 @@ func (BackedUp) event() {}
 // LastBackup is when a whole backup has left the controller last; zero: none has.
 func (f *Fleet) LastBackup() time.Time { return f.backedUp }
 
+// wantBackups takes in whether a start wants backups.
+func (f *Fleet) wantBackups(wanted bool, at time.Time) {
+	if !wanted {
+		f.backupsFrom = time.Time{}
+	} else if f.backupsFrom.IsZero() {
+		f.backupsFrom = at
+	}
+}
+
+// BackupsFrom returns since when backups have been wanted without a break; zero: they are not.
+func (f *Fleet) BackupsFrom() time.Time { return f.backupsFrom }
+
 func (s *step) remark(ev Remark) {
 	s.emit(record.Record{Type: record.Note, Who: ev.Who}, ev.Data)
 	s.effect(Answer{Ticket: ev.Ticket})

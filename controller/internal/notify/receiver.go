@@ -95,7 +95,7 @@ func (r *Receiver) checkURL() *wire.Error {
 		return bad("it begins with http://, and a CA vouches for https only")
 	case !Loopback(u.Hostname()) && !r.Insecure:
 		return bad("without TLS, whoever is on the way reads and changes what is sent to another machine: use https, " +
-			"or say that http is meant")
+			"or say that http is meant (tandem notify add --insecure-http)")
 	}
 	return nil
 }

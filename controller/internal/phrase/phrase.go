@@ -44,6 +44,18 @@ func Ahead(d time.Duration) string {
 	return fmt.Sprintf("%dd", d.Round(day)/day)
 }
 
+// By says who did something, after what was done; "": nobody is known. A file's name stands in journals for the
+// controller, which did it because of that file.
+func By(who string) string {
+	switch who {
+	case "":
+		return ""
+	case "revoked.txt":
+		return " by the controller, because its file revoked.txt has it"
+	}
+	return " by " + who
+}
+
 // Exact renders a length of time to the second: 7d, 2m30s.
 func Exact(d time.Duration) string {
 	text := ""

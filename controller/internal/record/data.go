@@ -24,6 +24,7 @@ type OpenedData struct {
 	Epoch   uint64 `json:"epoch"`
 	Reason  string `json:"reason,omitempty"` // why the epoch was raised
 	Online  bool   `json:"online,omitempty"` // who was online still is
+	Backups bool   `json:"backups,omitzero"` // the controller's settings want backups
 }
 
 // Verdict is the data of Accepted and Refused records.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"tandem.internal/controller/internal/phrase"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 	"tandem.internal/shared/workload"
@@ -20,27 +21,23 @@ func (f *Facts) answer() (reason, sentence string) {
 	}
 	switch id := f.Node.Identity; {
 	case id != nil && id.State == "revoked":
-		by := ""
-		if id.RevokedBy != "" {
-			by = " by " + id.RevokedBy
-		}
-		return say(Revoked, ": the node %s was revoked%s, and gets nothing any more", node, by)
+		return say(Revoked, ": the node %s was revoked%s, and gets nothing any more", node, phrase.By(id.RevokedBy))
 	case !f.Known:
 		return say(UnknownNode, ": the node %s was never heard of; it gets its document when it comes", node)
 	case s.State == view.SlotAway:
 		return Offline, fmt.Sprintf("whether %s still runs is not known: its node is offline for %s; it was %s when "+
-			"it was last heard", s.Slot, span(f.Now.Sub(s.Since)), r.State)
+			"it was last heard", s.Slot, phrase.Span(f.Now.Sub(s.Since)), r.State)
 	case s.Settled && s.Desired == "":
 		return NotWanted, s.Slot + " has stopped: it is " + NotInSet
 	case s.Settled && r.State == wire.WorkloadCompleted:
-		return Completed, fmt.Sprintf("%s has completed, %s ago", s.Slot, span(f.Now.Sub(r.Since)))
+		return Completed, fmt.Sprintf("%s has completed, %s ago", s.Slot, phrase.Span(f.Now.Sub(r.Since)))
 	case s.Stopped != nil && (s.Settled || r == nil):
 		return Stopped, fmt.Sprintf("%s is stopped, by %s, for %s", s.Slot, s.Stopped.Who,
-			span(f.Now.Sub(s.Stopped.At)))
+			phrase.Span(f.Now.Sub(s.Stopped.At)))
 	case s.Settled:
-		return Runs, fmt.Sprintf("%s runs what it should, for %s", s.Slot, span(f.Now.Sub(r.Since)))
+		return Runs, fmt.Sprintf("%s runs what it should, for %s", s.Slot, phrase.Span(f.Now.Sub(r.Since)))
 	case !s.Online && (r == nil || r.State != wire.WorkloadFailed):
-		return say(Offline, ": its node %s is offline for %s", node, span(f.Now.Sub(f.Node.Since)))
+		return say(Offline, ": its node %s is offline for %s", node, phrase.Span(f.Now.Sub(f.Node.Since)))
 	case s.Desired == "":
 		return NotWanted, s.Slot + " is being stopped: it is " + NotInSet
 	}
@@ -198,7 +195,7 @@ func step(doing string) string {
 
 func (f *Facts) next(at time.Time) string {
 	if left := at.Sub(f.Now); !at.IsZero() && left >= time.Second {
-		return "in " + span(left)
+		return "in " + phrase.Ahead(left)
 	}
 	return "now"
 }
@@ -225,18 +222,4 @@ func Progress(all []wire.WorkloadResource) string {
 		return fmt.Sprintf(" %d of %d bytes", done, size)
 	}
 	return fmt.Sprintf(" %d of %d MiB", done/mib, size/mib)
-}
-
-// span renders a length of time for a sentence, to the second below two minutes: 90s, 12m, 3h, 2d.
-func span(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch d = max(d, 0); {
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%ds", d/time.Second)
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%dm", d/time.Minute)
-	case d < 2*day:
-		return fmt.Sprintf("%dh", d/time.Hour)
-	}
-	return fmt.Sprintf("%dd", d/day)
 }

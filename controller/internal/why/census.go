@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tandem.internal/controller/internal/kind"
+	"tandem.internal/controller/internal/phrase"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
@@ -226,7 +227,7 @@ func (c *census) say(why cause, g *group) (level view.Level, text, filter string
 // certificates says when certificates end that nobody has renewed.
 func (c *census) certificates(g *group) (level view.Level, text, filter string) {
 	if left := g.first.Sub(c.now); left > 0 {
-		text = fmt.Sprintf("the certificate of %s ends soon, the first in %s", g.object(), span(left))
+		text = fmt.Sprintf("the certificate of %s ends soon, the first in %s", g.object(), phrase.Ahead(left))
 		return view.LevelWarning, text, ""
 	}
 	return view.LevelError, fmt.Sprintf("the certificate of %s has ended or ends soon, the first at %s", g.object(),
@@ -237,7 +238,7 @@ func (c *census) certificates(g *group) (level view.Level, text, filter string) 
 func (c *census) trial(version string, g *group) string {
 	text := fmt.Sprintf("version %s is on trial on %s", version, g.object())
 	if left := g.first.Sub(c.now); !g.first.IsZero() && left > 0 {
-		text += fmt.Sprintf(", rolled back in %s unless it may stay", span(left))
+		text += fmt.Sprintf(", rolled back in %s unless it may stay", phrase.Ahead(left))
 	}
 	if g.approve > 0 {
 		text += "; approval is needed on " + kind.Many(g.approve, "node")

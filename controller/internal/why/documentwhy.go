@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"tandem.internal/controller/internal/phrase"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
@@ -93,13 +94,14 @@ func (f *DocumentFacts) attempted() (state string, b view.Because) {
 			Brief(refused(*d)))
 	case !f.Node.Online:
 		return Offline, basis{view.LevelError, "the node's presence at the broker", "the node connects again"}.because(
-			f.Node.Since, "%s has not put %s in force: it is offline for %s", node, what, span(f.Now.Sub(f.Node.Since)))
+			f.Node.Since, "%s has not put %s in force: it is offline for %s", node, what,
+			phrase.Span(f.Now.Sub(f.Node.Since)))
 	case newest:
 		return string(l.State), say(view.LevelWarning, "the node says that it is in force", l.At,
 			"%s has not put %s in force yet: it is %s", node, what, l.State)
 	}
 	return Awaited, say(view.LevelWarning, "the node answers; it is asked again", d.Desired.Issued,
-		"%s has not answered yet to %s, issued %s ago", node, what, span(f.Now.Sub(d.Desired.Issued)))
+		"%s has not answered yet to %s, issued %s ago", node, what, phrase.Span(f.Now.Sub(d.Desired.Issued)))
 }
 
 // again is what brings a node to take a document that it did not take.
@@ -139,21 +141,19 @@ func (f *DocumentFacts) more(state string) (all []view.Because) {
 
 // revoked and unknown say why nothing is expected of a node.
 func revoked(n *view.Node) view.Because {
-	by := ""
-	if n.Identity.RevokedBy != "" {
-		by = " by " + n.Identity.RevokedBy
-	}
 	return basis{view.LevelError, "the journal: the revocation", "the node joins anew: tandem node enroll " +
-		n.Node}.because(n.Identity.Revoked, "%s was revoked%s, and gets nothing any more", n.Node, by)
+		n.Node}.because(n.Identity.Revoked, "%s was revoked%s, and gets nothing any more", n.Node,
+		phrase.By(n.Identity.RevokedBy))
 }
 
 func unknown(n *view.Node) view.Because {
-	b := basis{view.LevelWarning, "no message of the node has ever come", "the node connects"}
+	b := basis{view.LevelWarning, "the node's messages: none has ever come", "the node connects"}
 	if id := n.Identity; id != nil && id.State == "enrolled" {
 		b.source, b.changes = "the journal: its enrolment", "the node joins with its token"
 		return b.because(time.Time{}, "%s may join, and has not yet", n.Node)
 	}
 	if n.Identity != nil {
+		b.source = "the journal: its certificate"
 		return b.because(n.Identity.Joined, "%s has joined, and was never heard of", n.Node)
 	}
 	return b.because(time.Time{}, "%s was never heard of", n.Node)

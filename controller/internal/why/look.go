@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"tandem.internal/controller/internal/phrase"
 	"tandem.internal/controller/internal/rollout"
 	"tandem.internal/controller/internal/view"
 )
@@ -74,7 +75,7 @@ func (in *FleetFacts) unit() (all []weighed) {
 	}
 	if j := in.Clock; j != nil {
 		say(view.LevelError, "nothing is said to the nodes: the controller's clock has jumped by %s, at %s; if it is "+
-			"right: tandem clock confirm", span(time.Duration(max(j.Seconds, -j.Seconds))*time.Second),
+			"right: tandem clock confirm", phrase.Span(time.Duration(max(j.Seconds, -j.Seconds))*time.Second),
 			since(in.Now, j.Since))
 	}
 	if b := in.Broker; b.Address != "" && !b.Up {
@@ -86,7 +87,7 @@ func (in *FleetFacts) unit() (all []weighed) {
 	}
 	for _, t := range in.Trials {
 		say(view.LevelWarning, "the %s %s is on trial, for %s more; then it is taken back, unless it is confirmed",
-			t.Noun, t.Version, span(t.Deadline.Sub(in.Now)))
+			t.Noun, t.Version, phrase.Ahead(t.Deadline.Sub(in.Now)))
 	}
 	for i := range in.Rollouts {
 		if s, halted := haltedRollout(in.Now, &in.Rollouts[i]); halted {

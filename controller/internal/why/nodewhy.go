@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tandem.internal/controller/internal/kind"
+	"tandem.internal/controller/internal/phrase"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
@@ -70,7 +71,7 @@ func Node(f NodeFacts) view.Why {
 
 // presence says whether the node is there.
 func (f *NodeFacts) presence() view.Because {
-	n, lasts := &f.Node, span(f.Now.Sub(f.Node.Since))
+	n, lasts := &f.Node, phrase.Span(f.Now.Sub(f.Node.Since))
 	if n.Online {
 		return basis{view.LevelInfo, "the node's presence at the broker", "its connection ends"}.because(n.Since,
 			"%s is online for %s", n.Node, lasts)
@@ -209,12 +210,13 @@ func (f *NodeFacts) identity() (all []view.Because) {
 	switch left := id.Expires.Sub(f.Now); {
 	case left <= 0:
 		b.level, b.changes = view.LevelError, "the node joins anew: tandem node enroll "+f.Node.Node
-		all = append(all, b.because(id.Expires, "its certificate has ended, %s ago", span(-left)))
+		all = append(all, b.because(id.Expires, "its certificate has ended, %s ago", phrase.Span(-left)))
 	case left < certificateSoon:
 		b.level, b.changes = view.LevelWarning, "the node renews it: it needs contact for that"
-		all = append(all, b.because(id.Expires, "its certificate ends in %s, and was not renewed yet", span(left)))
+		all = append(all, b.because(id.Expires, "its certificate ends in %s, and was not renewed yet",
+			phrase.Ahead(left)))
 	default:
-		all = append(all, b.because(id.Expires, "its certificate ends in %s", span(left)))
+		all = append(all, b.because(id.Expires, "its certificate ends in %s", phrase.Ahead(left)))
 	}
 	return all
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"tandem.internal/controller/internal/phrase"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/policy"
 	"tandem.internal/shared/policy/constraint"
@@ -99,7 +100,7 @@ func (f *PolicyFacts) onNode() (reason, sentence string) {
 		return say(Refused, "policy %s waits: %s did not take the document %s: %s", p, node, d.Desired.Version,
 			Brief(refused(d)))
 	case !d.InSync && !f.Node.Online:
-		return say(Offline, "policy %s waits: %s is offline for %s", p, node, span(f.Now.Sub(f.Node.Since)))
+		return say(Offline, "policy %s waits: %s is offline for %s", p, node, phrase.Span(f.Now.Sub(f.Node.Since)))
 	case !d.InSync:
 		return say(NotApplied, "policy %s waits: %s has not put the document %s in force yet%s", p, node,
 			d.Desired.Version, during(d))
@@ -111,7 +112,7 @@ func (f *PolicyFacts) onNode() (reason, sentence string) {
 		text += "; policy " + w + " decides, which was enabled before it and wants the same"
 	}
 	if !f.Node.Online {
-		text += "; the node is offline for " + span(f.Now.Sub(f.Node.Since)) + ", so it may be further"
+		text += "; the node is offline for " + phrase.Span(f.Now.Sub(f.Node.Since)) + ", so it may be further"
 	}
 	return string(f.Status.State), text
 }
@@ -131,7 +132,7 @@ func (f *PolicyFacts) state() string {
 		case s.Error != nil:
 			return "it waits for a version: " + s.Error.Message
 		case s.Scheduled.After(f.Now):
-			return "it begins in " + span(s.Scheduled.Sub(f.Now))
+			return "it begins in " + phrase.Ahead(s.Scheduled.Sub(f.Now))
 		}
 		return "it begins now"
 	case wire.PolicyDownloading:

@@ -90,7 +90,7 @@ func TestPolicy(t *testing.T) {
 		{NotApplied, "has not put the document 8+3+0 in force yet", func(f *PolicyFacts) { f.Doc.InSync = false }},
 		{NotReported, "has not told yet", func(f *PolicyFacts) { f.Status = nil }},
 		{NotReported, "has not told yet", func(f *PolicyFacts) { f.Policy.Rev = 9 }},
-		{"waiting", "it begins in 60s", is(wire.PolicyWaiting, func(s *wire.PolicyStatus) {
+		{"waiting", "it begins in 1m", is(wire.PolicyWaiting, func(s *wire.PolicyStatus) {
 			s.Scheduled = now.Add(time.Minute)
 		})},
 		{"waiting", "it begins now", is(wire.PolicyWaiting, nil)},

@@ -10,7 +10,7 @@ import (
 // The bases of what is said of a policy on a node, by reason; those that the node has told are in policyTold.
 var policyBases = map[string]basis{
 	Revoked:      {view.LevelError, "the journal: the revocation", "the node joins anew: tandem node enroll NODE"},
-	UnknownNode:  {view.LevelError, "no message of the node has ever come", "the node connects"},
+	UnknownNode:  {view.LevelError, "the node's messages: none has ever come", "the node connects"},
 	NotDescribed: {view.LevelWarning, "the node's report of info", "the node tells what it is"},
 	NotHit:       {view.LevelInfo, "the policy, and what the node tells of itself", "either of them changes"},
 	Disabled:     {view.LevelWarning, "the journal: the policy", "it is enabled: tandem policy enable POLICY"},

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"tandem.internal/controller/internal/desired"
+	"tandem.internal/controller/internal/phrase"
 )
 
 // Relief says in one sentence what can be done for a node that is overloaded.
@@ -30,7 +31,7 @@ func Move(m *desired.ReliefMove) string {
 func Overload(o *desired.Overload) string {
 	share := func(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
 	return fmt.Sprintf("%s is overloaded: %s of its %s is used on average for %s, and the maximum is %s", o.Node,
-		share(o.Average), strings.ToUpper(string(o.Parameter)), span(o.For.Std()), share(o.Max))
+		share(o.Average), strings.ToUpper(string(o.Parameter)), phrase.Exact(o.For.Std()), share(o.Max))
 }
 
 // Stay says why a service does not leave a node that is overloaded.

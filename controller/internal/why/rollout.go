@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"tandem.internal/controller/internal/phrase"
 	"tandem.internal/controller/internal/rollout"
 	"tandem.internal/controller/internal/rollout/plan"
 )
@@ -17,7 +18,7 @@ func Rollout(now time.Time, id string, h *rollout.Held) string {
 	}
 	text := id + " " + held(h)
 	if !h.Since.IsZero() {
-		text += ", for " + span(now.Sub(h.Since))
+		text += ", for " + phrase.Span(now.Sub(h.Since))
 	}
 	if ends := ending(now, h); ends != "" {
 		text += "; " + ends
@@ -27,17 +28,14 @@ func Rollout(now time.Time, id string, h *rollout.Held) string {
 
 // Ended says in one sentence how a rollout is, or what became of it.
 func Ended(now time.Time, v *rollout.View) string {
-	by := ""
-	if v.By != "" {
-		by = " by " + v.By
-	}
+	by := phrase.By(v.By)
 	switch v.Phase {
 	case rollout.Done:
-		return fmt.Sprintf("%s is done, %s ago%s", v.ID, span(now.Sub(v.Ended)), remain(&v.Nodes))
+		return fmt.Sprintf("%s is done, %s ago%s", v.ID, phrase.Span(now.Sub(v.Ended)), remain(&v.Nodes))
 	case rollout.Aborted:
-		return fmt.Sprintf("%s was aborted%s, %s ago", v.ID, by, span(now.Sub(v.Ended)))
+		return fmt.Sprintf("%s was aborted%s, %s ago", v.ID, by, phrase.Span(now.Sub(v.Ended)))
 	case rollout.Superseded:
-		return fmt.Sprintf("%s was superseded%s, %s ago", v.ID, by, span(now.Sub(v.Ended)))
+		return fmt.Sprintf("%s was superseded%s, %s ago", v.ID, by, phrase.Span(now.Sub(v.Ended)))
 	}
 	if v.Phase == rollout.Reverting {
 		if v.Held == nil {
@@ -69,7 +67,7 @@ func remain(c *rollout.StatusCount) string {
 func RolloutNode(now time.Time, n *rollout.NodeView) string {
 	text, ends := waiting(now, n)
 	if left := n.Ends.Sub(now); ends != "" && !n.Ends.IsZero() && left > 0 {
-		text += "; " + ends + " in " + span(left)
+		text += "; " + ends + " in " + phrase.Ahead(left)
 	}
 	switch {
 	case text != "":
@@ -78,7 +76,7 @@ func RolloutNode(now time.Time, n *rollout.NodeView) string {
 	case n.Unavailable && len(n.Troubles) > 0:
 		text = "has " + troubles(n)
 	case n.Unavailable && !n.Online, n.Status == rollout.Absent && !n.Since.IsZero():
-		text = "is offline, for " + span(now.Sub(n.Since))
+		text = "is offline, for " + phrase.Span(now.Sub(n.Since))
 	}
 	return text
 }
@@ -97,9 +95,9 @@ func waiting(now time.Time, n *rollout.NodeView) (text, ends string) {
 		if n.Status == rollout.Queued {
 			deadline = "nobody waits for it any more"
 		}
-		return "is offline, for " + span(now.Sub(n.Since)), deadline
+		return "is offline, for " + phrase.Span(now.Sub(n.Since)), deadline
 	case rollout.HeldApplying:
-		return "has not installed it yet, for " + span(now.Sub(n.Issued)), deadline
+		return "has not installed it yet, for " + phrase.Span(now.Sub(n.Issued)), deadline
 	case rollout.HeldSoak:
 		if len(n.Troubles) > 0 {
 			return "has " + troubles(n), deadline
@@ -187,7 +185,7 @@ func paused(h *rollout.Held) string {
 func ending(now time.Time, h *rollout.Held) string {
 	in := ""
 	if left := h.Earliest.Sub(now); !h.Earliest.IsZero() && left > 0 {
-		in = "in " + span(left)
+		in = "in " + phrase.Ahead(left)
 	}
 	switch h.Reason {
 	case rollout.HeldPaused:

@@ -81,13 +81,13 @@ func TestRolloutEnded(t *testing.T) {
 	aborted.Phase, superseded.Phase, running.Phase = rollout.Aborted, rollout.Superseded, rollout.Running
 	running.Held = &rollout.Held{Reason: rollout.HeldClaim, Behind: "r0"}
 	for want, v := range map[string]rollout.View{
-		"r1 is done, 60m ago":                               v,
-		"r1 is done, 60m ago; 2 failed, 1 silent, 2 absent": partly,
-		"r1 was aborted by ann, 60m ago":                    aborted,
-		"r1 was superseded by ann, 60m ago":                 superseded,
-		"r1 is being taken back":                            back,
-		"r1 is being taken back and waits for r0":           waits,
-		"r1 waits for r0":                                   running,
+		"r1 is done, 1h ago": v,
+		"r1 is done, 1h ago; 2 failed, 1 silent, 2 absent": partly,
+		"r1 was aborted by ann, 1h ago":                    aborted,
+		"r1 was superseded by ann, 1h ago":                 superseded,
+		"r1 is being taken back":                           back,
+		"r1 is being taken back and waits for r0":          waits,
+		"r1 waits for r0":                                  running,
 	} {
 		if got := why.Ended(now, &v); got != want {
 			t.Errorf("%s, want %s", got, want)

@@ -5,12 +5,14 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
 	"tandem.internal/controller/internal/kind"
+	"tandem.internal/controller/internal/phrase"
 	"tandem.internal/controller/internal/rollout"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
@@ -105,17 +107,23 @@ func TestEveryDocument(t *testing.T) {
 func TestNodesThatAreNotThere(t *testing.T) {
 	for want, id := range map[string]*view.Identity{
 		"n was revoked by ann, and gets nothing any more": {State: "revoked", RevokedBy: "ann", Revoked: now},
-		"n may join, and has not yet":                     {State: "enrolled"},
-		"n has joined, and was never heard of":            {State: "joined", Joined: now},
-		"n was never heard of":                            nil,
+		"n was revoked by the controller, because its file revoked.txt has it, and gets nothing any more": {
+			State: "revoked", RevokedBy: "revoked.txt", Revoked: now},
+		"n may join, and has not yet":          {State: "enrolled"},
+		"n has joined, and was never heard of": {State: "joined", Joined: now},
+		"n was never heard of":                 nil,
 	} {
 		n := view.Node{Node: "n", Identity: id}
 		for _, v := range []view.Why{
 			Node(NodeFacts{Now: now, Node: n}),
 			Document(DocumentFacts{Now: now, Node: n, Kind: wire.KindConfig}),
 		} {
-			if why := fails(v); why != "" || v.Sentences[0].Text != want {
-				t.Errorf("%s %s; want %s", why, v.Sentences[0].Text, want)
+			first := v.Sentences[0]
+			if why := fails(v); why != "" || first.Text != want {
+				t.Errorf("%s %s; want %s", why, first.Text, want)
+			}
+			if !first.At.IsZero() && strings.Contains(first.Source, "ever come") {
+				t.Errorf("%s: by %s, at %v", want, first.Source, first.At)
 			}
 		}
 	}
@@ -212,5 +220,16 @@ func TestEveryReasonHasItsBasis(t *testing.T) {
 		if why := fails(v); why != "" {
 			t.Errorf("held by %s: %s", r, why)
 		}
+	}
+}
+
+// What is still to come is rounded here as beside it, where its time stands.
+func TestCertificateEndsWhenItIsShown(t *testing.T) {
+	left := 90*24*time.Hour - time.Second
+	id := &view.Identity{State: "joined", Joined: now, Expires: now.Add(left)}
+	want := "its certificate ends in " + phrase.Ahead(left)
+	v := Node(NodeFacts{Now: now, Known: true, Node: view.Node{Node: "n", Online: true, FirstSeen: now, Identity: id}})
+	if !slices.ContainsFunc(v.Sentences, func(s view.Because) bool { return s.Text == want }) {
+		t.Errorf("%+v, want %s", v.Sentences, want)
 	}
 }

@@ -10,7 +10,7 @@ import (
 var slotBases = map[string]basis{
 	NotWanted:   {view.LevelInfo, "the set of workloads", "a set that has it is applied: tandem workload apply"},
 	Revoked:     {view.LevelError, "the journal: the revocation", "the node joins anew: tandem node enroll NODE"},
-	UnknownNode: {view.LevelError, "no message of the node has ever come", "the node connects"},
+	UnknownNode: {view.LevelError, "the node's messages: none has ever come", "the node connects"},
 	Runs:        {view.LevelInfo, "the node's report of workloads", "another set or an order changes it"},
 	Completed:   {view.LevelInfo, "the node's report of workloads", "another set, or tandem workload restart SLOT"},
 	Stopped:     {view.LevelWarning, "the journal: an order", "somebody starts it: tandem workload start SLOT"},

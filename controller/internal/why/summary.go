@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"tandem.internal/controller/internal/phrase"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
@@ -95,11 +96,7 @@ func Identity(id *view.Identity, now time.Time, clock, ago func(time.Time) strin
 	case id.State == "joined":
 		return "joined " + ago(id.Joined) + ", certificate until " + clock(id.Expires), view.LevelInfo
 	case id.State == "revoked":
-		text = "revoked " + ago(id.Revoked)
-		if id.RevokedBy != "" {
-			text += " by " + id.RevokedBy
-		}
-		return text, view.LevelError
+		return "revoked " + ago(id.Revoked) + phrase.By(id.RevokedBy), view.LevelError
 	case id.State == "enrolled":
 		return "enrolled, has not joined yet", view.LevelWarning
 	}

@@ -87,10 +87,10 @@ var reasons = []struct {
 	{"its layer is refused", Unfetched, `web@n is not running: its resource "python" is refused: bad-value: no gzip`,
 		`resource bad "python" failed: bad-value: no gzip`, preparing("fetch", nil, wire.WorkloadResource{
 			Name: "python", State: "failed", Error: wire.New(wire.CodeBadValue, "", "no gzip")})},
-	{"it runs", Runs, "web@n runs what it should, for 60s",
+	{"it runs", Runs, "web@n runs what it should, for 1m",
 		"configuration good web-2, instance, of a topology, filled by base",
 		func(*Facts) {}},
-	{"a job has completed", Completed, "web@n has completed, 60s ago", "process good web-2: completed",
+	{"a job has completed", Completed, "web@n has completed, 1m ago", "process good web-2: completed",
 		func(f *Facts) {
 			told(func(r *wire.WorkloadSlot) { r.State = wire.WorkloadCompleted })(f)
 			f.Slot.Settled = true

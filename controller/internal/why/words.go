@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"tandem.internal/controller/internal/phrase"
 	"tandem.internal/shared/wire"
 )
 
@@ -55,7 +56,7 @@ func Restart(h *wire.Health, at string) string {
 	return remark(string(h.Restart.Reason), h.Restart.Detail) + when
 }
 
-func left(s wire.Span) string { return span(time.Duration(s)) }
+func left(s wire.Span) string { return phrase.Ahead(time.Duration(s)) }
 
 // NotInSet is said of a slot, or of what should run there, that the set of workloads has no more.
 const NotInSet = "not in the set any more"

@@ -58,7 +58,7 @@ its own, which tandem token list shows and tandem token revoke ends.`,
 		Example: "  tandem dashboard\n  tandem dashboard --role operate --expires 1h\n  tandem dashboard --print",
 		Args:    command.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkRole(cmd, role); err != nil {
+			if err := checkPage(cmd, role); err != nil {
 				return err
 			}
 			return a.Connect(func(c *client.Client) error {

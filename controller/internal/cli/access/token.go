@@ -51,6 +51,14 @@ func checkRole(cmd *cobra.Command, role string) error {
 	return nil
 }
 
+// checkPage is checkRole for who is to open the dashboard.
+func checkPage(cmd *cobra.Command, role string) error {
+	if role == string(op.Metrics) {
+		return command.Usage("%s: the role metrics opens no dashboard; view does", cmd.CommandPath())
+	}
+	return checkRole(cmd, role)
+}
+
 func createToken(a *command.App) *cobra.Command {
 	var role string
 	var life command.Duration
@@ -73,7 +81,11 @@ opens it. That session has the name, role and end of the token.`,
 			if err := checkToken(cmd, args[0]); err != nil {
 				return err
 			}
-			if err := checkRole(cmd, role); err != nil {
+			check := checkRole
+			if link {
+				check = checkPage
+			}
+			if err := check(cmd, role); err != nil {
 				return err
 			}
 			in := op.NewToken{Name: args[0], Role: role, TTL: life.ISO(), Once: link}
@@ -120,6 +132,11 @@ func printGrant(a *command.App, g view.Grant) {
 	where := "anywhere"
 	if command.Loopback(g.URL) {
 		where = "on this machine" // the door is not open to others
+	}
+	if g.Role == string(op.Metrics) {
+		a.Print("\n\nThe token reads %s/metrics, as Prometheus does %s, and opens nothing else.\n", term.Clean(g.URL),
+			where)
+		return
 	}
 	a.Print("\n\nWith that line in a shell %s, tandem works there. The dashboard is at %s/\n", where, term.Clean(g.URL))
 }

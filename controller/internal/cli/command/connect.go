@@ -94,6 +94,9 @@ func (a *App) client() (*client.Client, error) {
 // open returns a client for a door.
 func (a *App) open(d Door) (*client.Client, error) {
 	o := client.Options{Socket: d.Socket, URL: d.URL, User: a.User, Timeout: time.Duration(a.timeout)}
+	if strings.HasPrefix(d.By, "TANDEM_") { // what is not on the command line is easily forgotten
+		o.From = d.By
+	}
 	if o.URL == "" {
 		return client.New(o)
 	}
@@ -158,7 +161,10 @@ func (d Door) secret() (string, error) {
 	if d.TokenFile != "" {
 		from, text = d.TokenFile, ""
 		data, err := ReadFile(d.TokenFile)
-		if err != nil {
+		if errors.Is(err, fs.ErrNotExist) && strings.Contains(d.TokenFile, apitoken.Prefix) {
+			return "", Usage("%s: it is the name of a file; here stands a token itself, which belongs into such a "+
+				"file, or into %s", cmp.Or(d.TokenFrom, "context "+d.Name), TokenVar)
+		} else if err != nil {
 			return "", Unreadable(d.TokenFile, err)
 		}
 		for line := range strings.Lines(string(data)) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -77,6 +78,8 @@ func Unreadable(file string, err error) error {
 		f.Err = wire.New(wire.CodeNotFound, "", "there is no such file")
 	case errors.Is(err, fs.ErrPermission):
 		f.Err = wire.New(wire.CodeNotAllowed, "", "you may not read or write this file")
+	case full(err):
+		f.Err = wire.New(wire.CodeStorage, "", "the disk is full, or the quota of it is used up: free some")
 	case errors.Is(err, syscall.EISDIR):
 		f.Err.Message = "this is a directory"
 	case errors.As(err, &p):
@@ -84,6 +87,9 @@ func Unreadable(file string, err error) error {
 	}
 	return f
 }
+
+// full reports whether a disk did not take something for want of room.
+func full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // Join makes one failure of several: with the status of the first, and all of their problems. nil: there are none.
 func Join(all []error) error {
@@ -150,13 +156,16 @@ func AsFailure(err error) *Failure {
 // MaxShown is how many of many problems are printed.
 const MaxShown = 20
 
+// secrets are tokens and keys, known by how they begin. Who gives one where a name is expected finds it in no error.
+var secrets = regexp.MustCompile(`\b(?:td[a-z]1\.|whsec_|AGE-SECRET-KEY-)[A-Za-z0-9+/=_-]{8,}`)
+
 // report writes a failure to standard error.
 func (a *App) report(f *Failure) {
 	text := f.json
 	if !a.JSON {
 		text = f.text
 	}
-	if _, err := a.Err.Write([]byte(text())); err != nil {
+	if _, err := a.Err.Write([]byte(secrets.ReplaceAllString(text(), "(a secret, which is not shown)"))); err != nil {
 		return // nobody is listening any more
 	}
 }

@@ -2,7 +2,6 @@ package command
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -124,11 +123,13 @@ func writeFile(path string, replace bool, write func(io.Writer) error) (err erro
 			}
 		}
 	}()
-	if err := write(f); err != nil {
+	if err := write(f); full(err) {
+		return Unreadable(path, err)
+	} else if err != nil {
 		return err
 	}
 	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
+		return Unreadable(path, err)
 	}
 	if err := durable.Replace(f.Name(), path); err != nil {
 		return Unreadable(path, err)

@@ -1,11 +1,17 @@
 package command
 
 import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"tandem.internal/shared/wire"
 )
 
 // A file is replaced if that is asked for; what is no file never is.
@@ -43,6 +49,24 @@ func TestVacant(t *testing.T) {
 		}
 		if err != nil && strings.Contains(Replaceable(err).Error(), "--replace") != (c.want == "the file exists") {
 			t.Errorf("%s, replace %v: %v, which --replace helps or not", c.path, c.replace, err)
+		}
+	}
+}
+
+// What a full disk does not take has the code of that, whoever wrote it.
+func TestFullDisk(t *testing.T) {
+	for _, full := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT} {
+		path := filepath.Join(t.TempDir(), "new")
+		err := WriteNew(path, func(io.Writer) error {
+			return fmt.Errorf("writing the download: %w", &fs.PathError{Op: "write", Path: "x", Err: full})
+		})
+		f := AsFailure(err)
+		if f.Err.Code != wire.CodeStorage || f.From.File != path ||
+			!strings.Contains(f.Err.Message, "the disk is full") {
+			t.Errorf("%v: %+v", full, f)
+		}
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%v: %v", full, err)
 		}
 	}
 }

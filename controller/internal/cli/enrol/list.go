@@ -17,7 +17,7 @@ import (
 
 // enrolled is what list prints with --json: no token.
 type enrolled struct {
-	Path       string   `json:"path"`              // of the file or directory with the tokens
+	Path       string   `json:"path,omitempty"`    // of the file or directory with the tokens; absent: there are none
 	Nodes      []string `json:"nodes"`             // that got a token
 	Skipped    []string `json:"skipped,omitempty"` // that the unit knows
 	Properties int      `json:"properties"`        // that were set
@@ -87,9 +87,13 @@ func makeTokens(ctx context.Context, a *command.App, c *client.Client, nodes []l
 	if err != nil {
 		return err
 	}
-	if to != nil {
+	path := dir + out
+	switch {
+	case len(v.Nodes) == 0: // nothing is written
+		path = ""
+	case to != nil:
 		err = to.keep(v)
-	} else {
+	default:
 		err = command.WriteNew(out, func(w io.Writer) error { return writeTokens(w, v) })
 	}
 	if err != nil {
@@ -97,7 +101,7 @@ func makeTokens(ctx context.Context, a *command.App, c *client.Client, nodes []l
 		f.Err.Message += "; the tokens were made and are lost: again with --known replace"
 		return f
 	}
-	outcome := enrolled{Path: dir + out, Nodes: []string{}, Skipped: v.Skipped}
+	outcome := enrolled{Path: path, Nodes: []string{}, Skipped: v.Skipped}
 	for _, n := range v.Nodes {
 		outcome.Nodes = append(outcome.Nodes, n.Node)
 	}
@@ -110,7 +114,11 @@ func makeTokens(ctx context.Context, a *command.App, c *client.Client, nodes []l
 	if a.JSON {
 		return a.PrintJSON(outcome)
 	}
-	a.Print("%s may join, each with its own token, in %s\n", term.Plural(len(outcome.Nodes), "node"), outcome.Path)
+	if path == "" {
+		a.Print("no tokens were made, and nothing was written\n")
+	} else {
+		a.Print("%s may join, each with its own token, in %s\n", term.Plural(len(outcome.Nodes), "node"), path)
+	}
 	if len(v.Skipped) > 0 {
 		a.Print("the unit knows %s, which got none: %s\n", term.Plural(len(v.Skipped), "node"),
 			term.Clean(term.List(v.Skipped)))

@@ -30,7 +30,12 @@ func properties(a *command.App) *cobra.Command {
 				for _, p := range v.Properties {
 					t.Add(p.Name, string(p.Value), p.Type, p.From, p.Who)
 				}
-				a.Table(t)
+				if len(v.Properties) == 0 {
+					a.Print("%s has no properties: it has described itself by none, and nobody has set any\n",
+						term.Clean(v.Node))
+				} else {
+					a.Table(t)
+				}
 				if v.Pattern != "" {
 					a.Print("\nIt uses the pattern %s.\n", term.Clean(v.Pattern))
 				}
