@@ -25,9 +25,13 @@ var ofLogger = map[string]string{
 	"nodeagent/internal/fetch": "kind", "nodeagent/internal/keep": "kind",
 }
 
+// otherNames are names that these might have otherwise.
+var otherNames = map[string]string{"nodeName": "node", "nodeID": "node", "revision": "rev", "docKind": "kind",
+	"unitName": "unit"}
+
 // TestLogLines: every line that controller, broker and agent log is in testdata/log-lines.txt, with which of node, kind
-// and rev it has, and why it has not all of them. So who writes a new one thinks of it. What has the names of clients or
-// subjects, in which a node's may be, has node as well.
+// and rev it has, and why it has not all of them. So who writes a new one thinks of it. What has the names of clients
+// or subjects, in which a node's may be, has node as well.
 func TestLogLines(t *testing.T) {
 	table := logTable(t)
 	seen := map[string]bool{}
@@ -53,8 +57,7 @@ func TestLogLines(t *testing.T) {
 					}
 				}
 				for name := range l.fields {
-					if other := map[string]string{"nodes": "node", "nodeName": "node", "revision": "rev", "docKind": "kind",
-						"unitName": "unit"}[name]; other != "" {
+					if other := otherNames[name]; other != "" {
 						t.Errorf("%s has %s, which is %s everywhere: %s", l.at, name, other, l.text)
 					}
 				}
@@ -156,7 +159,8 @@ func logLines(t *testing.T, path string) (lines []logLine) {
 			if !logs || len(call.Args) <= at || !isLogger(sel.X, packages) {
 				return true
 			}
-			l := logLine{at: set.Position(call.Pos()).String(), text: textOf(call.Args[at], name), fields: fieldsIn(call)}
+			l := logLine{at: set.Position(call.Pos()).String(), text: textOf(call.Args[at], name),
+				fields: fieldsIn(call)}
 			if call.Ellipsis.IsValid() || usesVariable(call) {
 				l.fields = fieldsIn(d)
 			}
