@@ -185,7 +185,8 @@ func isLogger(x ast.Expr, packages map[string]bool) bool {
 		return strings.HasSuffix(strings.ToLower(x.Sel.Name), "log")
 	case *ast.CallExpr:
 		sel, is := x.Fun.(*ast.SelectorExpr)
-		return is && (isLogger(sel, packages) || slices.Contains([]string{"With", "Named", "WithOptions"}, sel.Sel.Name))
+		return is && (isLogger(sel, packages) ||
+			slices.Contains([]string{"With", "Named", "WithOptions"}, sel.Sel.Name))
 	}
 	return false
 }

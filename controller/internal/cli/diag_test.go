@@ -236,7 +236,8 @@ func TestDiagLogs(t *testing.T) {
 	files, _ := unpacked(t, []byte(out))
 	_, left := manifestOf(t, files)
 	text := files["logs/node-1.jsonl"]
-	if strings.Count(text, "\n") != 3 || !strings.Contains(text, "certificate not") || strings.ContainsAny(text, "\x1b\a") {
+	if strings.Count(text, "\n") != 3 || !strings.Contains(text, "certificate not") ||
+		strings.ContainsAny(text, "\x1b\a") {
 		t.Errorf("%q", text)
 	}
 	for node, why := range map[string]string{"node-2": "agent-log", "node-4": "offline"} {

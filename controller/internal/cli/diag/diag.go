@@ -2,8 +2,8 @@
 //
 // It guarantees that the file says of everything what it is and what is missing; that what is known to be secret by its
 // form, its name or its place is not in it; and that only its owner reads it. Of documents, of keys and of what records
-// of the journal hold beside their words it takes nothing: what cannot be told from a secret is left out. Agents' logs it
-// takes only of the nodes that somebody names.
+// of the journal hold beside their words it takes nothing: what cannot be told from a secret is left out. The logs of
+// agents it takes only of nodes that somebody names.
 package diag
 
 import (
