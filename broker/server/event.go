@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"tandem.internal/shared/flow"
+	"tandem.internal/shared/runlog"
 )
 
 // EventKind is the kind of an event.
@@ -111,7 +112,8 @@ func (e *events) write(ev Event) {
 		level = zap.ErrorLevel
 	}
 	if c := e.log.Check(level, "broker: "+string(ev.Kind)); c != nil {
-		fields := []zap.Field{zap.String("client", ev.ClientID), zap.String("remote", ev.Remote)}
+		fields := []zap.Field{runlog.Node(ev.ClientID), zap.String("client", ev.ClientID),
+			zap.String("remote", ev.Remote)}
 		for _, f := range [][2]string{{"old-remote", ev.OldRemote}, {"topic", ev.Topic}, {"detail", ev.Detail}} {
 			if f[1] != "" {
 				fields = append(fields, zap.String(f[0], f[1]))

@@ -15,6 +15,7 @@ import (
 
 	"tandem.internal/broker/acl"
 	"tandem.internal/shared/door"
+	"tandem.internal/shared/runlog"
 	"tandem.internal/shared/topic"
 )
 
@@ -35,7 +36,7 @@ func (s *Server) cleanUp(c *conn, cl *mqtt.Client, err error) {
 	sess := c.sess
 	if err != nil && sess != nil && sess.established {
 		if failed := s.guard(c, cl, s.lastWill); failed != nil {
-			s.log.Warn("broker: last will", zap.String("client", sess.id), zap.Error(failed))
+			s.log.Warn("broker: last will", runlog.Node(sess.id), zap.String("client", sess.id), zap.Error(failed))
 		}
 	}
 	cl.Stop(err)

@@ -21,6 +21,7 @@ import (
 	"tandem.internal/shared/door"
 	"tandem.internal/shared/jointoken"
 	"tandem.internal/shared/link"
+	"tandem.internal/shared/runlog"
 	"tandem.internal/shared/wire"
 )
 
@@ -333,11 +334,7 @@ func (a *App) endSessions() {
 		return
 	}
 	for id, why := range a.trust.access.sweep() {
-		log := a.log
-		if node, is := strings.CutPrefix(id, "node/"); is {
-			log = log.With(zap.String("node", node))
-		}
-		log.Info("ending a session", zap.String("client", id), zap.String("why", why))
+		a.log.Info("ending a session", runlog.Node(id), zap.String("client", id), zap.String("why", why))
 		a.broker.Disconnect(id, why)
 	}
 }

@@ -15,7 +15,7 @@ func (a *Agent) componentsKind(dir string) components.Config {
 	return components.Config{
 		Dir: dir, Now: a.now, Log: a.kindLog(wire.KindComponents),
 		Open: func(dir string) (components.Store, error) {
-			return a.openFiles(dir, "component-files", nil)
+			return a.openFiles(wire.KindComponents, dir, "component-files", nil)
 		},
 		Stage: a.stageComponent,
 		Try: func(c wire.NodeComponent) *wire.Error {

@@ -45,6 +45,8 @@ func indicatorOf(err error, now, controller time.Time) wire.Indicator {
 		return wire.IndicatorClock
 	case errors.As(err, &authority), errors.As(err, &host), errors.As(err, &invalid):
 		return wire.IndicatorCertificate
+	case errors.Is(err, link.ErrUnavailable): // ErrRefused, too, and no fault of this node's
+		return wire.IndicatorNoBroker
 	case errors.Is(err, link.ErrRefused):
 		return wire.IndicatorRefused
 	}

@@ -32,6 +32,7 @@ func TestIndicatorOf(t *testing.T) {
 	}{
 		{"not there", errors.New("no route"), now, now, 0},
 		{"refused", fmt.Errorf("connect: %w", link.ErrRefused), now, now, wire.IndicatorRefused},
+		{"not available", fmt.Errorf("%w: %w", link.ErrRefused, link.ErrUnavailable), now, now, wire.IndicatorNoBroker},
 		{"authority", wrap(x509.UnknownAuthorityError{}), now, now, wire.IndicatorCertificate},
 		{"usage", wrap(x509.CertificateInvalidError{Cert: cert, Reason: x509.IncompatibleUsage}), now, now,
 			wire.IndicatorCertificate},

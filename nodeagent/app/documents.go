@@ -121,7 +121,8 @@ func (a *Agent) follow(d *documents) {
 	}
 	d.followed, d.stamp = true, doc.Stamp
 	if err := d.kind.InForce(doc); err != nil {
-		a.log.Error("the document in force cannot be read", zap.String("kind", string(d.name)), zap.Error(err))
+		a.log.Error("the document in force cannot be read", zap.String("kind", string(d.name)),
+			zap.Uint64("rev", doc.Stamp.Rev), zap.Error(err))
 	}
 }
 

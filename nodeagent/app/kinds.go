@@ -116,10 +116,10 @@ func (a *Agent) kindLog(kind wire.Kind) *zap.Logger {
 	return a.log.With(zap.String("kind", string(kind)))
 }
 
-// openFiles opens a store of files that are fetched one at a time.
-func (a *Agent) openFiles(dir, name string, torrents fetch.Torrents) (*fetch.Store, error) {
+// openFiles opens a store of files of a kind that are fetched one at a time.
+func (a *Agent) openFiles(of wire.Kind, dir, name string, torrents fetch.Torrents) (*fetch.Store, error) {
 	f := a.fetchConfig(1)
-	f.Dir, f.Now, f.Log, f.Steps, f.Torrents = dir, a.deps.Now, a.log.Named(name), a.deps.Steps, torrents
+	f.Dir, f.Now, f.Log, f.Steps, f.Torrents = dir, a.deps.Now, a.kindLog(of).Named(name), a.deps.Steps, torrents
 	return fetch.Open(f)
 }
 

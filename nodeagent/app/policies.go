@@ -27,7 +27,7 @@ func (a *Agent) policiesKind(dir string) policies.Config {
 	return policies.Config{
 		Dir: dir, Now: a.now, Chance: chance.Float64, Log: a.kindLog(wire.KindPolicies), Steps: a.deps.Steps,
 		Open: func(dir string) (policies.Store, error) {
-			return a.openFiles(dir, "releases", a.torrents)
+			return a.openFiles(wire.KindPolicies, dir, "releases", a.torrents)
 		},
 		Serves: a.torrents != nil && a.cfg.PeerListen != "",
 		Stage:  a.stageRelease,

@@ -4,9 +4,11 @@ package runlog
 
 import (
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
+	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 )
 
@@ -89,4 +91,12 @@ func Shape() zapcore.EncoderConfig {
 		MessageKey: "msg", StacktraceKey: "stack", EncodeTime: zapcore.RFC3339NanoTimeEncoder,
 		EncodeLevel: zapcore.LowercaseLevelEncoder, EncodeDuration: zapcore.StringDurationEncoder,
 		EncodeCaller: zapcore.ShortCallerEncoder}
+}
+
+// Node is the field that names the node of a client ID or subject, "node/n1"; of others, and of "", it is none.
+func Node(of string) zap.Field {
+	if node, is := strings.CutPrefix(of, "node/"); is {
+		return zap.String("node", node)
+	}
+	return zap.Skip()
 }

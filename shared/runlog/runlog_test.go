@@ -131,3 +131,12 @@ func TestRing(t *testing.T) {
 		t.Errorf("a piece after a loss: %d lost, %d lines", p.Lost, len(p.Lines))
 	}
 }
+
+func TestNodeField(t *testing.T) {
+	for of, want := range map[string]zap.Field{"node/n1": zap.String("node", "n1"), "controller": zap.Skip(),
+		"": zap.Skip(), "cloud/node/n1": zap.Skip()} {
+		if got := Node(of); !got.Equals(want) {
+			t.Errorf("%q: %v", of, got)
+		}
+	}
+}

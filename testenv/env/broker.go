@@ -6,6 +6,8 @@ import (
 	"sync"
 	"syscall"
 
+	"go.uber.org/zap"
+
 	"tandem.internal/broker/server"
 	"tandem.internal/shared/link/linktest"
 )
@@ -37,7 +39,8 @@ func (b *Broker) Start() {
 		b.e.Fatal(err)
 	}
 	s, err := server.New(server.Config{
-		Unit: Unit, Listeners: []net.Listener{l}, Log: b.e.log("broker"), Limits: server.Collectors(),
+		Unit: Unit, Listeners: []net.Listener{l}, Limits: server.Collectors(),
+		Log: b.e.log("broker").With(zap.String("unit", Unit)),
 		Passwords: map[string]string{"controller": password, "cloud/c1": password, "cloud/c2": password,
 			"operator/o1": password},
 	})

@@ -12,9 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest"
-
 	controller "tandem.internal/controller/app"
 	"tandem.internal/shared/filetest"
 	"tandem.internal/testenv/fault"
@@ -191,13 +188,6 @@ func (e *Env) story() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return strings.Join(e.diary, "\n")
-}
-
-func (e *Env) log(name string) *zap.Logger {
-	if !e.setup.Log {
-		return zap.NewNop()
-	}
-	return zaptest.NewLogger(e.T).Named(name)
 }
 
 // rand returns a source of chance of its own for each caller.

@@ -94,8 +94,8 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // ended logs how a request ended, and answers one whose handler panicked with p.
 func (a *API) ended(rec *recorder, r *http.Request, began time.Time, p any) {
 	if p != nil && p != http.ErrAbortHandler {
-		a.log.Error("request handler panicked", zap.String("method", r.Method), zap.String("path", r.URL.Path),
-			zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+		a.log.Error("request handler panicked", append(about(r), zap.Any("panic", p),
+			zap.ByteString("stack", debug.Stack()))...)
 		if rec.status == 0 {
 			a.fail(rec, r, wire.New(wire.CodeInternal, "", "the controller failed to answer; its log says why"))
 			p = nil
@@ -103,9 +103,8 @@ func (a *API) ended(rec *recorder, r *http.Request, began time.Time, p any) {
 			p = http.ErrAbortHandler // a cut answer must not look whole
 		}
 	}
-	a.log.Debug("request", zap.String("method", r.Method), zap.String("path", r.URL.Path),
-		zap.Int("status", rec.status),
-		zap.Int64("bytes", rec.bytes), zap.Duration("took", time.Since(began)), zap.String("from", r.RemoteAddr))
+	a.log.Debug("request", append(about(r), zap.Int("status", rec.status), zap.Int64("bytes", rec.bytes),
+		zap.Duration("took", time.Since(began)), zap.String("from", r.RemoteAddr))...)
 	if p != nil {
 		panic(p)
 	}
@@ -189,6 +188,18 @@ func over(ctx context.Context) *wire.Error {
 	return e
 }
 
+// about are the fields of a line about a request: also its node and kind, where its path has them.
+func about(r *http.Request) []zap.Field {
+	fields := []zap.Field{zap.String("method", r.Method), zap.String("path", r.URL.Path)}
+	if node := r.PathValue("node"); node != "" {
+		fields = append(fields, zap.String("node", node))
+	}
+	if kind := r.PathValue("kind"); kind != "" {
+		fields = append(fields, zap.String("kind", kind))
+	}
+	return fields
+}
+
 // fail answers with an error.
 func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if over := over(r.Context()); over != nil {
@@ -196,7 +207,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	e, unexpected := asWire(err)
 	if unexpected && r.Context().Err() == nil {
-		a.log.Error("request failed", zap.String("method", r.Method), zap.String("path", r.URL.Path), zap.Error(err))
+		a.log.Error("request failed", append(about(r), zap.Error(err))...)
 	}
 	if h, ok := errors.AsType[headedError](err); ok {
 		setHeaders(w, h)

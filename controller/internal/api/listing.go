@@ -81,7 +81,7 @@ func (a *API) listing(w http.ResponseWriter, r *http.Request, mark string,
 		w.Header().Del("ETag")
 		return err
 	}
-	a.log.Debug("list cut off", zap.String("path", r.URL.Path), zap.Error(err))
+	a.log.Debug("list cut off", append(about(r), zap.Error(err))...)
 	panic(http.ErrAbortHandler) // a cut answer must not look whole
 }
 

@@ -43,7 +43,7 @@ func (s *stream) live(v *liveview.Viewer) error {
 		if err := s.fill(v); err != nil {
 			return err
 		}
-		if !s.wait(s.ctx, changed, 0) {
+		if !s.wait(s.r.Context(), changed, 0) {
 			return nil
 		}
 	}

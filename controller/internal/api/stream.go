@@ -22,10 +22,10 @@ const streamType = "application/x-ndjson"
 
 // stream writes lines to a caller who may be slow or gone.
 type stream struct {
-	a   *API
-	w   http.ResponseWriter
-	c   *http.ResponseController
-	ctx context.Context // of the request
+	a *API
+	w http.ResponseWriter
+	c *http.ResponseController
+	r *http.Request
 }
 
 // admit takes one of the places for streams; the caller gives it back with release.
@@ -59,12 +59,12 @@ func enter(w http.ResponseWriter, r *http.Request, local, remote *door.Crowd[str
 func (a *API) start(w http.ResponseWriter, r *http.Request, contentType string) *stream {
 	w.Header().Set("Content-Type", contentType)
 	w.WriteHeader(http.StatusOK)
-	return &stream{a, w, http.NewResponseController(w), r.Context()}
+	return &stream{a, w, http.NewResponseController(w), r}
 }
 
 // Write sends bytes, with a deadline of their own. Nothing more leaves for a token that was revoked.
 func (s *stream) Write(b []byte) (int, error) {
-	if err := over(s.ctx); err != nil {
+	if err := over(s.r.Context()); err != nil {
 		return 0, err
 	}
 	return s.send(b)
@@ -145,14 +145,14 @@ func (s *stream) finish(ctx context.Context, err error) {
 	}
 	e, unexpected := asWire(err)
 	if unexpected {
-		s.a.log.Warn("stream ended early", zap.Error(err))
+		s.a.log.Warn("stream ended early", append(about(s.r), zap.Error(err))...)
 	}
 	line, err := marshal(op.Problem{Error: e})
 	if err == nil {
 		_, err = s.send(line)
 	}
 	if err != nil {
-		s.a.log.Debug("caller left before the end of its stream", zap.Error(err))
+		s.a.log.Debug("caller left before the end of its stream", append(about(s.r), zap.Error(err))...)
 	}
 }
 
@@ -266,7 +266,7 @@ func (a *API) download(
 		if d.s == nil {
 			return err
 		}
-		a.log.Warn("download cut off", zap.String("path", r.URL.Path), zap.Error(err))
+		a.log.Warn("download cut off", append(about(r), zap.Error(err))...)
 		panic(http.ErrAbortHandler)
 	}
 	if d.s == nil {

@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/go-json-experiment/json"
@@ -85,6 +87,25 @@ var secrets = []string{"hunter2", "S3cr3t", "brokerPW", "hooks.example.org", "fo
 	"document-pw", "quoted",
 	"some-detail"}
 
+// chatty are lines of an agent's log with secrets in them as they could come there: in errors and addresses, in values
+// beside names, in what strangers said, in details of events and in lines that were cut.
+var chatty = []string{
+	`{"level":"info","time":"2026-11-20T09:59:58Z","msg":"node agent started","unit":"u1","node":"node-1","rev":7}`,
+	`{"level":"warn","msg":"a resource was not fetched","url":"https://u:hunter2@files/x?sig=hunter2",` +
+		`"error":"GET https://files.example/S3cr3t: 403"}`,
+	`{"level":"warn","msg":"event","type":"something-new","detail":"{\"about\":\"some-detail\"}"}`,
+	`{"level":"warn","msg":"the indicator command failed",` +
+		`"error":"exit status 1: {\"password\":\"S3cr3t \\\"quoted\\\"\"}"}`,
+	`{"level":"error","msg":"x","brokerPassword":"brokerPW","Token":["hunter2"],"api-key":{"is":"S3cr3t"}}`,
+	`{"level":"error","msg":"key -----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2Vw\n-----END PRIVATE KEY-----\n",` +
+		`"error":"AGE-SECRET-KEY-1QQ, RWRTY0IyKEYaaaa, whsec_aaaa, tdm1.AAAA, tdo1.AAAA"}`,
+	`{"level":"error","msg":"panic","panic":"Authorization: Bearer eyJhbGciOi.e30.abc",` +
+		`"stack":"main.go:1\n\u0009x token=hunter2"}`,
+	`{"level":"warn","msg":"pager","error":"dial tcp 10.9.8.7:443 of hooks.example.org, also \u0068ooks.example.org"}`,
+	`{"level":"error","msg":"cut","error":"\u0070assword: S3cr3t, \u0068unter2…`,
+	`brokerPW alone is no JSON`,
+}
+
 // careless is a unit that tells secrets wherever it can.
 func careless(t *testing.T) *bench {
 	u := apitest.StartSample(t)
@@ -116,6 +137,10 @@ func careless(t *testing.T) *bench {
 		api.Ask(op.UnitSettings, fixed(op.Settings{Settings: []view.Setting{
 			{Name: "passwords", Value: `{"cloud": "S3cr3t"}`}, {Name: "broker", Value: `"mqtts://c:brokerPW@broker"`},
 			{Name: "on-apply", Value: `"curl -H 'Authorization: Bearer eyJhbGciOi.e30.abc'"`}}})),
+		api.Bind(op.NodeLog, func(_ context.Context, in op.NodeLogIn) (l view.NodeLog, err error) {
+			l.Node, l.Lines = in.Node, chatty
+			return l, nil
+		}),
 		api.Ask(op.VerifyJournal, fixed(op.Verification{OK: true,
 			Report: "28 records; " + apitoken.New().Text() + " tdm1.AAAA"})),
 	))
@@ -127,7 +152,7 @@ func TestDiagHasNoSecret(t *testing.T) {
 	b := careless(t)
 	b.env["TANDEM_TOKEN"] = b.tokens[tokens.Admin]
 	for _, door := range [][]string{{"--socket", b.socket}, {"--url", b.tcp}} {
-		out, errs, exit := b.run("", append([]string{"diag", "-o", "-"}, door...)...)
+		out, errs, exit := b.run("", append([]string{"diag", "-o", "-", "--logs", "node-1"}, door...)...)
 		if exit != 0 || errs != "" {
 			t.Fatalf("%d %s", exit, errs)
 		}
@@ -146,9 +171,15 @@ func TestDiagHasNoSecret(t *testing.T) {
 		want := []string{"status.json", "versions.json", "settings.json", "journal.json", "notices.json", "fleet.json",
 			"alerts.json", "keys.json", "cas.json", "events.json"}
 		if door[0] == "--socket" {
-			want = append(want, "stacks.txt")
+			want = append(want, "stacks.txt", "logs/node-1.jsonl")
 		} else if why := left["stacks of the controller's goroutines"]; !strings.Contains(why, "only the unix socket") {
 			t.Error(left)
+		} else {
+			want = append(want, "logs/node-1.jsonl")
+		}
+		lines := strings.Split(files["logs/node-1.jsonl"], "\n")
+		if len(lines) != len(chatty)+1 || lines[0] != chatty[0] {
+			t.Error(files["logs/node-1.jsonl"])
 		}
 		if !slices.Equal(names, want) || len(files) != len(want)+1 {
 			t.Errorf("%v, %v", names, slices.Sorted(maps.Keys(files)))
@@ -191,6 +222,69 @@ func TestDiagSaysWhatIsMissing(t *testing.T) {
 	}
 	if _, err := os.Lstat(file); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
+	}
+}
+
+// TestDiagLogs: of agents that do not answer, and of nodes beyond the most, the bundle and the screen say so; what
+// cannot be meant is refused before the controller is asked.
+func TestDiagLogs(t *testing.T) {
+	b := newBench(t, apitest.StartSample(t))
+	out, errs, exit := b.run("", "diag", "-o", "-", "--logs", "node-4,node-1,node-2", "--logs-where", "name:node-1")
+	if exit != 0 || strings.Count(errs, "left out: the log of the agent of") != 2 {
+		t.Fatalf("%d %s", exit, errs)
+	}
+	files, _ := unpacked(t, []byte(out))
+	_, left := manifestOf(t, files)
+	text := files["logs/node-1.jsonl"]
+	if strings.Count(text, "\n") != 3 || !strings.Contains(text, "certificate not") ||
+		strings.ContainsAny(text, "\x1b\a") {
+		t.Errorf("%q", text)
+	}
+	for node, why := range map[string]string{"node-2": "older than that", "node-4": "offline"} {
+		got := left["the log of the agent of "+node]
+		if _, there := files["logs/"+node+".jsonl"]; there || !strings.Contains(got, why) {
+			t.Errorf("%s: %q", node, got)
+		}
+	}
+	if why := left["logs of agents"]; why != "" {
+		t.Error(why)
+	}
+	file := filepath.Join(b.dir, "logs.tar.gz")
+	screen := b.transcript("", "diag", "-o", file, "--logs", "node-2,node-4")
+	golden(t, "diag-logs", kib.ReplaceAllString(screen, "SIZE")+
+		b.transcript("", "diag", "--logs", "no/de")+b.transcript("", "diag", "--logs-where", "state:")+
+		b.transcript("", "diag", "--logs", strings.Repeat("n,", 20)+"n"))
+	out, errs, exit = b.run("", "diag", "-o", "-", "--logs-where", "name:none-such")
+	if exit != 0 || !strings.Contains(errs, "it selects no node") || len(out) == 0 {
+		t.Errorf("%d %s", exit, errs)
+	}
+}
+
+// TestDiagAsksSomeAgents: a filter that selects a whole unit makes no bundle without an end.
+func TestDiagAsksSomeAgents(t *testing.T) {
+	u := apitest.StartSample(t)
+	var asked atomic.Int64
+	b := benchOf(t, u, apitest.Instead(u,
+		api.Bind(op.ListNodes, func(context.Context, op.NodesIn) (v op.Nodes, err error) {
+			for n := range 50 {
+				v.Nodes = append(v.Nodes, view.Node{Node: fmt.Sprintf("n%02d", n)})
+			}
+			return v, nil
+		}),
+		api.Bind(op.NodeLog, func(_ context.Context, in op.NodeLogIn) (l view.NodeLog, err error) {
+			asked.Add(1)
+			l.Node, l.More, l.Cursor = in.Node, true, "x"
+			l.Lines = []string{`{"msg":"` + strings.Repeat("x", 4<<10) + `"}`}
+			return l, nil
+		})))
+	out, errs, exit := b.run("", "diag", "-o", "-", "--logs-where", "type:mainType")
+	if exit != 0 || !strings.Contains(errs, "30 more nodes") || !strings.Contains(errs, "more than 128 KiB") {
+		t.Fatalf("%d %s", exit, errs)
+	}
+	files, _ := unpacked(t, []byte(out))
+	n := len(files["logs/n19.jsonl"])
+	if n > 128<<10 || n < 120<<10 || files["logs/n20.jsonl"] != "" || asked.Load() > 20*33 {
+		t.Error(n, asked.Load())
 	}
 }
 

@@ -23,8 +23,9 @@ const copyRetry = 5 * time.Second
 // is tried again, and a crash before it worked is mended by the look at the next start.
 func (c *Core) writeCopy(document []byte) {
 	var err error
+	state := c.fleet.State(c.cfg.Kinds.Copied().Name)
 	if document == nil {
-		document, err = c.body(c.fleet.State(c.cfg.Kinds.Copied().Name).Hash)
+		document, err = c.body(state.Hash)
 	}
 	if err == nil && c.cfg.Copy != "" {
 		err = durable.WriteFile(c.cfg.Copy, document, 0o600, c.cfg.Steps)
@@ -32,6 +33,7 @@ func (c *Core) writeCopy(document []byte) {
 	c.copyDue, c.copyAt = err != nil, c.cfg.Now().Add(copyRetry)
 	if err != nil && (c.copyErr == nil || c.copyErr.Error() != err.Error()) {
 		c.cfg.Log.Error("cannot write the readable copy of the unit configuration; trying again",
+			zap.String("kind", string(c.cfg.Kinds.Copied().Name)), zap.Uint64("rev", state.Rev),
 			zap.String("file", c.cfg.Copy), zap.Error(err))
 	}
 	c.copyErr = err
@@ -65,7 +67,8 @@ func (c *Core) judgeCopy() (fleet.Copy, []byte) {
 		c.restoreBody(c.journal.Load(), doc, damage)
 		c.damaged = map[string]*wire.Error{ev.Hash: nil}
 		if err := c.loadSource(c.cfg.Kinds.Copied()); err != nil {
-			c.cfg.Log.Error("the readable copy cannot be taken", zap.Error(err))
+			c.cfg.Log.Error("the readable copy cannot be taken", zap.String("kind", string(c.cfg.Kinds.Copied().Name)),
+				zap.Error(err))
 		}
 		c.step(fleet.Damaged{Documents: c.damaged})
 	}

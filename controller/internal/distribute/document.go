@@ -39,20 +39,20 @@ func (c *Core) loadSource(src *kind.Source) error {
 	}
 	state := c.fleet.State(src.Name)
 	installed, err := c.content(src, state.Hash, state.Lenient)
-	if err = c.orDamaged(state.Hash, remedy, err); err != nil {
+	if err = c.orDamaged(src, state.Rev, state.Hash, remedy, err); err != nil {
 		return err
 	}
 	var trial kind.Content
 	if t := state.Trial; t != nil {
 		trial, err = c.content(src, t.Hash, t.Lenient)
-		if err = c.orDamaged(t.Hash, "apply the "+src.Noun+" on trial again", err); err != nil {
+		if err = c.orDamaged(src, t.Rev, t.Hash, "apply the "+src.Noun+" on trial again", err); err != nil {
 			return err
 		}
 	}
 	c.fleet.SetContent(src.Name, installed, trial)
 	for _, v := range c.fleet.Versions(src.Name) { // of rollouts
 		content, err := c.content(src, v.Hash, v.Lenient)
-		if err = c.orDamaged(v.Hash, "nodes that have it keep it; abort its rollout", err); err != nil {
+		if err = c.orDamaged(src, 0, v.Hash, "nodes that have it keep it; abort its rollout", err); err != nil {
 			return err
 		}
 		c.fleet.SetVersion(src.Name, v.Hash, content)
@@ -77,14 +77,18 @@ func (c *Core) content(src *kind.Source, hash string, lenient bool) (kind.Conten
 }
 
 // orDamaged remembers that a document is damaged in the journal, and what to do about it. Every other error is
-// returned.
-func (c *Core) orDamaged(hash, remedy string, err error) error {
+// returned. rev is 0 for one of several that are rolled out: its nodes have it in as many revisions.
+func (c *Core) orDamaged(src *kind.Source, rev uint64, hash, remedy string, err error) error {
 	if !errors.Is(err, journal.ErrDamaged) {
 		return err
 	}
 	e := wire.New(wire.CodeStorage, "", wire.AsError(err).Message+"; "+remedy)
 	c.damaged[hash] = e
-	c.cfg.Log.Error("a document is damaged in the journal; nothing of it is distributed", zap.Error(e))
+	of := []zap.Field{zap.String("kind", string(src.Name)), zap.String("hash", hash), zap.Error(e)}
+	if rev != 0 {
+		of = append(of, zap.Uint64("rev", rev))
+	}
+	c.cfg.Log.Error("a document is damaged in the journal; nothing of it is distributed", of...)
 	return nil
 }
 
@@ -112,12 +116,14 @@ func (c *Core) body(hash string) ([]byte, error) {
 // restoreBody stores the intact bytes of a body over the damaged ones. If that fails the journal is broken, which the
 // next write finds out.
 func (c *Core) restoreBody(j *journal.Journal, doc []byte, damage error) {
+	of := zap.String("kind", string(c.cfg.Kinds.Copied().Name))
 	if _, err := j.Append(&journal.Batch{Bodies: [][]byte{doc}}); err != nil {
-		c.cfg.Log.Error("a damaged document in the journal cannot be mended",
-			zap.NamedError("damage", damage), zap.Error(err))
+		c.cfg.Log.Error("a damaged document in the journal cannot be mended", of, zap.NamedError("damage", damage),
+			zap.Error(err))
 		return
 	}
-	c.cfg.Log.Warn("a damaged document in the journal is mended by the readable copy", zap.NamedError("damage", damage))
+	c.cfg.Log.Warn("a damaged document in the journal is mended by the readable copy", of,
+		zap.NamedError("damage", damage))
 }
 
 // known reports whether the journal has, or should have, these bytes. Damaged ones it should have are mended.

@@ -132,10 +132,10 @@ func (b *inbox) close() {
 
 // discard drops a message that comes while the inbox is off. Nothing is journaled or answered; the log
 // has one line for all of them, so that whoever waits for an answer can find out why there is none.
-func (b *inbox) discard(c *Core, topic string) {
+func (b *inbox) discard(c *Core, what, topic string) {
 	b.discarded.Do(func() {
 		c.cfg.Log.Warn("a submission over MQTT was discarded, and so will be others: the inbox is off, see --inbox",
-			zap.String("topic", topic))
+			zap.String("kind", what), zap.String("topic", topic))
 	})
 }
 

@@ -56,7 +56,7 @@ func (c *Core) message(m link.Message) {
 		case c.cfg.Inbox:
 			c.inbox.take(c, t.What, m.Topic, m.Payload)
 		default:
-			c.inbox.discard(c, m.Topic)
+			c.inbox.discard(c, t.What, m.Topic)
 		}
 	case topic.Reported, topic.Live, topic.Event, topic.Reply:
 		c.hear(&t, m)

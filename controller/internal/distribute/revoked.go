@@ -12,6 +12,7 @@ import (
 	"tandem.internal/controller/internal/journal"
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/revoked"
+	"tandem.internal/shared/runlog"
 )
 
 // openRevoked reads the file of revocations.
@@ -45,7 +46,7 @@ func (c *Core) revokeAgain(older bool, named []string) {
 	if older {
 		for _, subject := range c.fleet.WithUnusedToken() {
 			c.cfg.Log.Warn("a token was withdrawn: the journal is an older one, and it may have been used since",
-				zap.String("subject", subject))
+				runlog.Node(subject), zap.String("subject", subject))
 			c.step(fleet.Enrolment{Who: revoked.FileName, Event: enrol.WithdrawTokens{Subject: subject,
 				Reason: "made before this journal was restored"}})
 		}
@@ -57,7 +58,8 @@ func (c *Core) revokeAgain(older bool, named []string) {
 		}
 	}
 	for _, subject := range c.revived(older, named) {
-		c.cfg.Log.Warn("revoked again: the journal is older than that", zap.String("subject", subject))
+		c.cfg.Log.Warn("revoked again: the journal is older than that", runlog.Node(subject),
+			zap.String("subject", subject))
 		c.step(fleet.Enrolment{Who: revoked.FileName, Event: enrol.Revoke{Subject: subject,
 			Reason: "revoked before this journal was restored", Known: true}})
 	}

@@ -40,9 +40,10 @@ type hostConfig struct {
 	Program string // of mosquitto or NATS
 
 	// Product.
-	Broker string // address of an external broker; "": embedded
-	TLS    bool   // the embedded broker serves with TLS, to nodes that have joined
-	Socket string // of the HTTP API; "": there is none
+	Broker string   // address of an external broker; "": embedded
+	TLS    bool     // the embedded broker serves with TLS, to nodes that have joined
+	Socket string   // of the HTTP API; "": there is none
+	Env    []string // of a process of its own, beside what this one has
 
 	// Nodes.
 	Nodes   int
@@ -131,7 +132,7 @@ func start(cfg hostConfig) (*host, error) {
 	}
 	h := &host{cfg: cfg, cmd: exec.Command(self, childFlag, string(raw))}
 	h.cmd.Stderr = os.Stderr
-	h.cmd.Env = append(os.Environ(), childVariable+"=1")
+	h.cmd.Env = append(append(os.Environ(), childVariable+"=1"), cfg.Env...)
 	if h.in, err = h.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}

@@ -41,6 +41,8 @@ type options struct {
 	sizes     []int
 	large     int           // nodes in the sections with one size
 	scale     int           // nodes in scale
+	holds     []int         // nodes in holds, step by step
+	procs     []int         // processors in holds
 	records   int           // in records
 	idle      time.Duration // in shipped
 	watch     time.Duration // in idle
@@ -65,6 +67,7 @@ var sections = []struct {
 	{"storm", "all nodes come back with new documents waiting", stormSection},
 	{"restart", "the controller is killed and starts again", restartSection},
 	{"scale", "a checked apply to as many nodes as memory allows, over pipes", scaleSection},
+	{"holds", "how many nodes one controller holds with a limit of memory, on 2 and 4 processors", holdsSection},
 	{"refill", "a broker outside is killed and an empty one starts", refillSection},
 	{"viewers", "an apply while a hundred viewers look on", viewersSection},
 	{"memory", "the controller's memory per idle node", memorySection},
@@ -103,6 +106,8 @@ func bench(args []string) error {
 	b := &session{}
 	flags.IntVar(&b.large, "large", 10_000, "nodes in storm, restart, refill, viewers, memory and shipped")
 	flags.IntVar(&b.scale, "scale", 45_000, "nodes in scale")
+	holds := flags.String("holds", "1000,3000,10000,20000", "numbers of nodes in holds, until a bound is not kept to")
+	procs := flags.String("procs", "2,4", "numbers of processors in holds, as far as the machine has them")
 	flags.IntVar(&b.records, "records", 1_000_000, "records in the journal of records")
 	flags.DurationVar(&b.idle, "idle", 2*time.Minute, "how long the controller is left alone in shipped")
 	flags.DurationVar(&b.watch, "watch", 3*time.Minute, "how long the agent is watched in idle")
@@ -121,6 +126,13 @@ func bench(args []string) error {
 		}
 		b.sizes = append(b.sizes, n)
 	}
+	var err error
+	if b.holds, err = numbers("holds", *holds, 2); err != nil {
+		return err
+	}
+	if b.procs, err = numbers("procs", *procs, 1); err != nil {
+		return err
+	}
 	for t := range strings.SplitSeq(*transport, ",") {
 		if t != "tcp" && t != "pipe" {
 			return fmt.Errorf("--transport: %q is neither tcp nor pipe", t)
@@ -138,7 +150,6 @@ func bench(args []string) error {
 			return fmt.Errorf("no section %q; see --help", w)
 		}
 	}
-	var err error
 	if b.dir, err = os.MkdirTemp("", "tandem-bench-"); err != nil {
 		return err
 	}

@@ -22,12 +22,12 @@ func TestMain(m *testing.M) {
 // Every section runs with a handful of nodes and leaves figures of all it is asked for; what the
 // figures are is no matter here.
 func TestSections(t *testing.T) {
-	names := []string{"apply", "tls", "stall", "storm", "restart", "refill", "scale", "memory"}
+	names := []string{"apply", "tls", "stall", "storm", "restart", "refill", "scale", "memory", "holds"}
 	if !testing.Short() {
 		names = append(names, "agent", "peers", "shipped", "records", "idle")
 	}
 	args := []string{"-sizes", "12", "-large", "12", "-scale", "12", "-pairs", "1", "-root", "../../..",
-		"-records", "1000", "-idle", "100ms", "-watch", "1s"}
+		"-holds", "6,12", "-procs", "1,1000", "-records", "1000", "-idle", "100ms", "-watch", "1s"}
 	if etcd, err := exec.LookPath("etcd"); err == nil && !testing.Short() { // a test builds none
 		names, args = append(names, "etcd"), append(args, "-etcd", etcd)
 	}

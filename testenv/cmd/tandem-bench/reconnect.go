@@ -165,24 +165,11 @@ func restartSection(b *session) (err error) {
 	}
 	var all, ready []float64
 	for range 3 {
-		cfg := s.host.cfg
-		cfg.Listen = s.host.at
-		if err := s.host.kill(); err != nil {
-			return err
-		}
-		began := time.Now()
-		if s.host, err = start(cfg); err != nil {
-			return err
-		}
-		ready = append(ready, time.Since(began).Seconds())
-		err = s.wait(func(v *fleetView) bool { return v.Online == s.n && v.Installed == s.n })
+		up, complete, err := s.restarted()
 		if err != nil {
 			return err
 		}
-		all = append(all, time.Since(began).Seconds())
-		if err := s.nodes.do("online", s.n, nil); err != nil {
-			return err
-		}
+		ready, all = append(ready, up), append(all, complete)
 	}
 	at := fmt.Sprintf("%d nodes", b.large)
 	b.add(figure{Section: "restart", Name: "journal replayed and broker open, " + at, Unit: "s", Samples: ready})

@@ -90,13 +90,17 @@ var named = map[string]source{
 	"policy": policiesOf, "subject": subjectsOf, "item": itemsOf, "notify": receiversOf, "tandem": nodesNamed,
 }
 
-// complete has shells complete the names in the arguments of a command and all of its commands, and those of --node.
+// complete has shells complete the names in the arguments of a command and all of its commands, and those of --node
+// and --logs.
 func (a *App) complete(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		a.complete(sub)
 	}
-	if c.Flags().Lookup("node") != nil {
-		if err := c.RegisterFlagCompletionFunc("node", a.completion(nodesNamed)); err != nil {
+	for _, name := range []string{"node", "logs"} {
+		if c.Flags().Lookup(name) == nil {
+			continue
+		}
+		if err := c.RegisterFlagCompletionFunc(name, a.completion(nodesNamed)); err != nil {
 			panic(err) // there is no such flag, or two of them
 		}
 	}

@@ -50,8 +50,9 @@ type left struct {
 // bundle is what was gathered so far.
 type bundle struct {
 	manifest
-	scrub *scrubber
-	files []file
+	scrub  *scrubber
+	files  []file
+	missed []left // of Left: what was asked for
 }
 
 // add puts a text into the bundle, without its secrets.
@@ -82,6 +83,12 @@ func (b *bundle) keep(f file) {
 // leave notes what is not in the bundle.
 func (b *bundle) leave(what, why string) {
 	b.Left = append(b.Left, left{what, b.scrub.text(why)})
+}
+
+// miss notes that something is not in the bundle that was asked for.
+func (b *bundle) miss(what, why string) {
+	b.leave(what, why)
+	b.missed = append(b.missed, b.Left[len(b.Left)-1])
 }
 
 // write writes the bundle as a compressed archive, below one directory. The manifest is the first file.

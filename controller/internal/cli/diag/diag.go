@@ -2,7 +2,8 @@
 //
 // It guarantees that the file says of everything what it is and what is missing; that what is known to be secret by its
 // form, its name or its place is not in it; and that only its owner reads it. Of documents, of keys and of what records
-// of the journal hold beside their words it takes nothing: what cannot be told from a secret is left out.
+// of the journal hold beside their words it takes nothing: what cannot be told from a secret is left out. The logs of
+// agents it takes only of nodes that somebody names.
 package diag
 
 import (
@@ -32,6 +33,7 @@ const mostEvents = 10_000
 // Command is the command.
 func Command(a *command.App) *cobra.Command {
 	output, force, events := "", false, 1000
+	var logs agents
 	cmd := &cobra.Command{
 		Use: "diag", Short: "Gather what helps to find out what is wrong, without secrets, in one file",
 		Long: `Gather what helps to find out what is wrong with a unit, without secrets, in one
@@ -39,10 +41,17 @@ compressed archive that only you may read.
 
 MANIFEST.json in it says what each file is, and what was left out and why. Tokens,
 passwords, keys and addresses of receivers of notices are replaced by ***; documents
-are left out. Look into it before you pass it on: names of nodes and of people are in it.`,
-		Example: "  tandem diag\n  tandem diag -o /tmp/line4.tar.gz --events 5000\n  tandem diag -o - | tar tzv",
-		Args:    command.Args(),
+are left out. Look into it before you pass it on: names of nodes and of people are in it.
+
+With --logs, and --logs-where, it has the logs of agents, too, of at most 20 nodes. A
+program may log anything; look into these above all.`,
+		Example: "  tandem diag\n  tandem diag -o /tmp/line4.tar.gz --events 5000\n  tandem diag -o - | tar tzv\n" +
+			"  tandem diag --logs node-1,node-2\n  tandem diag --logs-where 'state:failed'",
+		Args: command.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := logs.check(cmd); err != nil {
+				return err
+			}
 			switch {
 			case events < 0 || events > mostEvents:
 				return command.Usage("--events is from 0 to %d", mostEvents)
@@ -53,7 +62,7 @@ are left out. Look into it before you pass it on: names of nodes and of people a
 					return err
 				}
 			}
-			b, err := gather(cmd.Context(), a, events)
+			b, err := gather(cmd.Context(), a, events, logs)
 			if err != nil {
 				return err
 			}
@@ -64,6 +73,10 @@ are left out. Look into it before you pass it on: names of nodes and of people a
 		"write to this `file`, - for standard output (default: tandem-diag-UNIT-TIME.tar.gz here)")
 	cmd.Flags().BoolVar(&force, "force", false, "replace the file if it exists")
 	cmd.Flags().IntVar(&events, "events", events, "the newest `N` events, at most 10000")
+	cmd.Flags().StringSliceVar(&logs.names, "logs", nil,
+		"also the logs of the agents of these `NODES`, with commas between")
+	cmd.Flags().StringVar(&logs.where, "logs-where", "",
+		"also those of the first 20 nodes that this `FILTER` selects; see tandem nodes --help")
 	return cmd
 }
 
@@ -79,6 +92,9 @@ func forced(err error) error {
 func save(a *command.App, b *bundle, output string, force bool) error {
 	dir := "tandem-diag-" + b.Unit + "-" + b.Created.Format("20060102T150405Z")
 	if output == "-" {
+		for _, l := range b.missed {
+			a.Warn("left out: %s: %s", l.What, l.Why)
+		}
 		return b.write(a.Out, dir)
 	}
 	err := a.Save(cmp.Or(output, dir+".tar.gz"), force, func(w io.Writer) error { return b.write(w, dir) })
@@ -95,7 +111,7 @@ func save(a *command.App, b *bundle, output string, force bool) error {
 }
 
 // gather asks the controller. What cannot be had is left out, unless there is no controller.
-func gather(ctx context.Context, a *command.App, events int) (*bundle, error) {
+func gather(ctx context.Context, a *command.App, events int, logs agents) (*bundle, error) {
 	b := &bundle{manifest: manifest{Unit: "unit", Created: a.Now().UTC(), Program: settings.Version,
 		Files: []listed{}}}
 	err := a.Connect(func(c *client.Client) error {
@@ -123,6 +139,7 @@ func gather(ctx context.Context, a *command.App, events int) (*bundle, error) {
 		ask(ctx, b, c, "cas.json", "CAs, without what is secret of them", op.ShowCAs, op.None{})
 		b.events(ctx, a, c, events)
 		b.stacks(ctx, a, c)
+		b.agentLogs(ctx, c, logs)
 		return ctx.Err()
 	})
 	if err != nil {
@@ -132,8 +149,10 @@ func gather(ctx context.Context, a *command.App, events int) (*bundle, error) {
 		"config show, and so on, have them")
 	b.leave("keys, tokens, settings that are secret", "they are secrets")
 	b.leave("the log of the controller", "no request asks for it: journalctl -u tandem-controller")
-	b.leave("logs of nodes and of workloads",
-		"they may have anything in them; tandem workload logs has those of a slot")
+	if len(logs.names) == 0 && logs.where == "" {
+		b.leave("logs of agents", "they may have anything in them; --logs NODE has that of a node")
+	}
+	b.leave("logs of workloads", "they may have anything in them; tandem workload logs has those of a slot")
 	return b, nil
 }
 

@@ -26,6 +26,9 @@ const named = `(?i)(\b[a-z0-9_.-]*` + secretWord + `[\\"']*\s*[:=]\s*)`
 // isSecret are the names of members whose values are not shown.
 var isSecret = regexp.MustCompile(`(?i)` + secretWord + `$`)
 
+// inLogs are those of a log: details of events are left out there as they are of events.
+var inLogs = regexp.MustCompile(`(?i)(?:` + secretWord + `|^detail)$`)
+
 // rule finds one sort of secret in a text.
 type rule struct {
 	name  string // of what is found, for the manifest
@@ -90,7 +93,10 @@ func (s *scrubber) text(text string) string {
 
 // json returns a JSON text without secrets: strings are searched as they are meant, not as they are written, and so are
 // names of members. A member whose name says that it is secret has no value any more.
-func (s *scrubber) json(doc []byte) ([]byte, error) {
+func (s *scrubber) json(doc []byte) ([]byte, error) { return s.members(doc, isSecret) }
+
+// members is json by other names of secrets.
+func (s *scrubber) members(doc []byte, secret *regexp.Regexp) ([]byte, error) {
 	var out bytes.Buffer
 	in := jsontext.NewDecoder(bytes.NewReader(doc), jsontext.AllowDuplicateNames(true))
 	to := jsontext.NewEncoder(&out, jsontext.WithIndent("  "), jsontext.AllowDuplicateNames(true))
@@ -110,7 +116,7 @@ func (s *scrubber) json(doc []byte) ([]byte, error) {
 			return nil, err
 		}
 		container, n := in.StackIndex(in.StackDepth())
-		if container != '{' || n%2 == 0 || !isSecret.MatchString(text) {
+		if container != '{' || n%2 == 0 || !secret.MatchString(text) {
 			continue
 		}
 		value, err := in.ReadValue()

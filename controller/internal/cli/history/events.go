@@ -57,7 +57,7 @@ func events(a *command.App) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&e.Follow, "follow", false, "go on with what comes until interrupted")
+	f.BoolVarP(&e.Follow, "follow", "f", false, "go on with what comes until interrupted")
 	f.StringVar(&e.Node, "node", "", "of this node only; a node's `ID`")
 	f.StringVar(&e.Slot, "slot", "", "about this workload `slot` only, service@node")
 	f.StringArrayVar(&e.Types, "type", nil,

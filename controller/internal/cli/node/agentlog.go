@@ -49,16 +49,18 @@ tandem workload logs.`,
 // printAgentLog prints pieces of an agent's log as they come.
 func printAgentLog(ctx context.Context, a *command.App, c *client.Client, in op.NodeLogIn, follow bool) error {
 	left := cmp.Or(in.Lines, -1) // lines that are still to be shown; below 0: all
+	var waits waiting
 	for {
 		l, err := client.Call(ctx, c, op.NodeLog, in)
 		switch {
 		case follow && ctx.Err() != nil:
 			return nil
 		case err != nil && in.Cursor != "" && passing(err):
-			a.Warn("%s; trying again", command.AsFailure(err))
+			waits.on(a, err)
 		case err != nil:
 			return unanswered(ctx, c, command.NearNode(in.Node)(ctx, c, err))
 		default:
+			waits = waiting{}
 			if !follow && left >= 0 {
 				l.Lines = l.Lines[:min(len(l.Lines), left)]
 				left -= len(l.Lines)

@@ -85,16 +85,18 @@ func printLogs(ctx context.Context, a *command.App, c *client.Client, s workload
 
 	p := op.LogsIn{SlotIn: op.SlotIn{Node: s.Node, Service: s.Service}, Tail: wire.MaxLogs, Hook: hook}
 	out := &logWriter{a: a}
+	var waits waiting
 	for {
 		l, err := client.Call(ctx, c, op.SlotLogs, p)
 		switch {
 		case follow && ctx.Err() != nil:
 			return out.end()
 		case err != nil && p.Cursor != "" && passing(err):
-			a.Warn("%s; trying again", command.AsFailure(err))
+			waits.on(a, err)
 		case err != nil:
 			return unanswered(ctx, c, nearSlot(s)(ctx, c, err))
 		default:
+			waits = waiting{}
 			if p.Cursor == "" && tail > 0 {
 				l.Data = lastLines(l.Data, tail)
 			}
@@ -134,6 +136,16 @@ func passing(err error) bool {
 	return ok && slices.Contains([]wire.Code{
 		wire.CodeNoAnswer, wire.CodeUnavailable, wire.CodeStorage, wire.CodeTimeout, wire.CodeWrongState,
 	}, e.Code)
+}
+
+// waiting is what -f waits for. The same once more is not said once more: a controller may be away for the night.
+type waiting struct{ text string }
+
+func (w *waiting) on(a *command.App, err error) {
+	if text := command.AsFailure(err).Error(); text != w.text {
+		w.text = text
+		a.Warn("%s; trying again every second", text)
+	}
 }
 
 // lastLines keeps the last n lines.

@@ -1,7 +1,12 @@
 package node
 
 import (
+	"errors"
+	"io"
+	"strings"
 	"testing"
+
+	"tandem.internal/controller/internal/cli/command"
 )
 
 func TestLastLines(t *testing.T) {
@@ -16,5 +21,21 @@ func TestLastLines(t *testing.T) {
 		if got := string(lastLines([]byte(c.text), c.n)); got != c.want {
 			t.Errorf("%d of %q: %q, want %q", c.n, c.text, got, c.want)
 		}
+	}
+}
+
+// What -f waits for is said once, however long it lasts, and again when it has become something else or had gone.
+func TestWaitingIsNotRepeated(t *testing.T) {
+	var errs strings.Builder
+	a := command.New(command.IO{Out: io.Discard, Err: &errs, Env: func(string) (string, bool) { return "", false }})
+	var w waiting
+	away, offline := errors.New("nobody listens"), errors.New("offline")
+	for _, err := range []error{away, away, away, offline, offline} {
+		w.on(a, err)
+	}
+	w = waiting{}
+	w.on(a, offline)
+	if got := errs.String(); strings.Count(got, "nobody listens") != 1 || strings.Count(got, "offline") != 2 {
+		t.Error(got)
 	}
 }
