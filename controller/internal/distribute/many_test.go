@@ -114,7 +114,8 @@ func TestOrderToMany(t *testing.T) {
 			t.Errorf("%+v", v)
 		}
 		if v := order(op.NodesOrder{Where: "pump", Revoke: &op.Revoke{Reason: "sold"}}); v.Done != 1 ||
-			len(r.records(record.Revoked)) != 1 || !bytes.Contains(r.records(record.Revoked)[0].Data, []byte(`"sold"`)) {
+			len(r.records(record.Revoked)) != 1 ||
+			!bytes.Contains(r.records(record.Revoked)[0].Data, []byte(`"sold"`)) {
 			t.Errorf("%+v", v)
 		}
 		r.whole()
@@ -281,7 +282,8 @@ func TestOrderToManyDryIsBounded(t *testing.T) {
 		r.joins(op.MaxOrdered + 1)
 		dry := setLine("press")
 		dry.DryRun = true
-		if v, err := r.core.OrderNodes(r.Context(), dry); err != nil || len(v.Nodes) != op.MaxOrdered || v.Omitted != 1 {
+		v, err := r.core.OrderNodes(r.Context(), dry)
+		if err != nil || len(v.Nodes) != op.MaxOrdered || v.Omitted != 1 {
 			t.Errorf("%d listed, %d omitted: %v", len(v.Nodes), v.Omitted, err)
 		}
 	})

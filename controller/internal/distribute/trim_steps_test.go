@@ -62,7 +62,8 @@ func (c trimming) ends(t *testing.T, writes int) (more bool) {
 			}
 			return do()
 		}
-		cfg.Clock = clock.New(clock.Config{Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
+		now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+		cfg.Clock = clock.New(clock.Config{Now: now})
 		cfg.Keep = retain.DefaultRules()
 		for _, kind := range retain.Kinds {
 			switch c.rules {
