@@ -153,7 +153,7 @@ func (*Config) Help() map[string]string {
 			"unless an operator does",
 		"artefact-rate": "bytes a second that nodes get of artefacts, all together; 0: no limit",
 		"keep":          keepHelp(),
-		"keep-records":  "newest journal records that are kept whatever --keep says",
+		"keep-records":  "newest journal records that are kept whatever --keep says; 0: the default",
 		"keep-export": "directory, which has to be there, for what goes of the journal: it is written there before, " +
 			"and when that fails nothing goes (empty: it is not)",
 		"disk-low": "operators are told when the disk of --state-dir has fewer bytes left, and again at a quarter of " +

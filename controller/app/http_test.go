@@ -103,7 +103,6 @@ func TestSettingsThatCannotBe(t *testing.T) {
 		"--listen: ":                 func(c *Config) { c.Listen, c.Insecure = "127.0.0.1:-1", true },
 		"--broker: ":                 func(c *Config) { c.Broker = "tls://10.0.0.5:70000" },
 		"--broker: the broker URL":   func(c *Config) { c.Broker = "tcp://u:hunter2@h" },
-		`--backup-to: "age1…" is no`: func(c *Config) { c.BackupTo = []string{"age1…"} },
 		"--backup-to: it has a secret": func(c *Config) {
 			c.BackupTo = []string{"# hunter2\nage-secret-key-1hunter2"}
 		},

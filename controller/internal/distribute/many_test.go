@@ -1,6 +1,7 @@
 package distribute
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -88,8 +89,11 @@ func TestOrderToMany(t *testing.T) {
 			{op.NodesOrder{Where: "none", Expect: new(1), Set: setLine("").Set}, "wrong-state: the filter selects " +
 				"0 nodes now, not 1: nothing was ordered; look at them with a dry run again (at /expect)"},
 		} {
-			if _, err := r.core.OrderNodes(ctx, c.in); err == nil || err.Error() != c.want {
+			_, err := r.core.OrderNodes(ctx, c.in)
+			if err == nil || err.Error() != c.want {
 				t.Errorf("%q: %v", c.in.Where, err)
+			} else if e := wire.AsError(err); e.Path == wire.PathAllNodes && e.Nodes != 4 {
+				t.Errorf("%q: %d nodes are meant", c.in.Where, e.Nodes)
 			}
 		}
 		if n := r.withLine(); n != 0 {
@@ -110,7 +114,8 @@ func TestOrderToMany(t *testing.T) {
 			t.Errorf("%+v", v)
 		}
 		if v := order(op.NodesOrder{Where: "pump", Revoke: &op.Revoke{Reason: "sold"}}); v.Done != 1 ||
-			len(r.records(record.Revoked)) != 1 {
+			len(r.records(record.Revoked)) != 1 ||
+			!bytes.Contains(r.records(record.Revoked)[0].Data, []byte(`"sold"`)) {
 			t.Errorf("%+v", v)
 		}
 		r.whole()
@@ -260,4 +265,26 @@ func TestBoundOfOrderToMany(t *testing.T) {
 		!slices.IsSortedFunc(v.Nodes, func(a, b op.NodeOrdered) int { return strings.Compare(a.Node, b.Node) }) {
 		t.Errorf("%d listed, %d omitted, %d failed", len(v.Nodes), v.Omitted, failed)
 	}
+}
+
+// TestOrderToManyOfNone: a unit without nodes has none that somebody could mean all of.
+func TestOrderToManyOfNone(t *testing.T) {
+	withFaults(t, nil, func(t *testing.T, r *faulty) {
+		if v, err := r.core.OrderNodes(r.Context(), setLine("")); err != nil || v.AllNodes || v.Selected != 0 {
+			t.Errorf("%+v %v", v, err)
+		}
+	})
+}
+
+// TestOrderToManyDryIsBounded: a dry run lists no more nodes than an order does.
+func TestOrderToManyDryIsBounded(t *testing.T) {
+	withFaults(t, nil, func(t *testing.T, r *faulty) {
+		r.joins(op.MaxOrdered + 1)
+		dry := setLine("press")
+		dry.DryRun = true
+		v, err := r.core.OrderNodes(r.Context(), dry)
+		if err != nil || len(v.Nodes) != op.MaxOrdered || v.Omitted != 1 {
+			t.Errorf("%d listed, %d omitted: %v", len(v.Nodes), v.Omitted, err)
+		}
+	})
 }

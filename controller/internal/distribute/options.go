@@ -74,6 +74,7 @@ type Config struct {
 	Keep            retain.Rules  // what is kept of older ones, nil: retain.Default
 	KeepSuperseded  int           // newest records that it keeps of what machines submit, of each source; 100
 	KeepDocuments   int64         // bytes of these records with their documents; 32 MiB
+	TrimRecords     int           // that go by one record that says so, and to one export; 50,000
 	MaxBatch        int           // events in one commit; 4096
 	// KeepExport is the directory for what goes of the journal; "": it is not exported. Around is its fault seam.
 	KeepExport string
@@ -142,6 +143,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.StatusPace, pace)
 	setDefault(&c.KeepSuperseded, 100)
 	setDefault(&c.KeepDocuments, 32<<20)
+	setDefault(&c.TrimRecords, 50_000)
 	setDefault(&c.MaxBatch, 4096)
 	if c.Keep == nil {
 		c.Keep = retain.DefaultRules()

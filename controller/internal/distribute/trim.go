@@ -22,9 +22,6 @@ const (
 	trimGrown = 64 << 20
 )
 
-// maxTrim bounds the records that go by one record that says so, and the memory for that.
-const maxTrim = 50_000
-
 // trimmed is when the journal was trimmed last, and how large it was then. The zero trimmed: not since the start.
 type trimmed struct {
 	at   time.Time
@@ -59,7 +56,7 @@ func (c *Core) trim(ctx context.Context, j *journal.Journal) (done journal.Compa
 	}
 	if err := l.each(ctx, func(h retain.Header, _ outdated) error {
 		cut.add(h)
-		if len(cut.doomed) == maxTrim {
+		if len(cut.doomed) == c.cfg.TrimRecords {
 			return cut.cut(ctx)
 		}
 		return nil

@@ -34,7 +34,7 @@ func (c *Core) TrimPlan(ctx context.Context) (view.TrimPlan, error) {
 		k.Goes.Records, k.Goes.Bytes = k.Goes.Records+1, k.Goes.Bytes+int64(h.Size)
 		k.Why[string(o.why)]++
 		p.Records, p.Bytes, p.Documents = p.Records+1, p.Bytes+int64(h.Size), p.Documents+o.document
-		if p.Records%maxTrim == 1 {
+		if (p.Records-1)%c.cfg.TrimRecords == 0 {
 			p.Files = append(p.Files, view.TrimFile{First: h.Seq})
 		}
 		f := &p.Files[len(p.Files)-1]

@@ -52,12 +52,10 @@ func whyDocument(a *command.App) *cobra.Command {
 	}
 }
 
-// documentKinds are the names of the kinds of documents that nodes get.
+// documentKinds are the names of the kinds of documents, of nodes' reports too.
 func documentKinds() (all []string) {
 	for _, k := range wire.Kinds() {
-		if k != wire.KindInfo {
-			all = append(all, string(k))
-		}
+		all = append(all, string(k))
 	}
 	return all
 }
