@@ -49,6 +49,11 @@ func Kinds() []Kind {
 	return []Kind{KindComponents, KindConfig, KindHealth, KindInfo, KindPolicies, KindWorkloads}
 }
 
+// Documents returns the kinds of which nodes get documents, sorted by name.
+func Documents() []Kind {
+	return slices.DeleteFunc(Kinds(), func(k Kind) bool { return k == KindInfo })
+}
+
 // Known reports whether k is a kind of the contract.
 func (k Kind) Known() bool { return slices.Contains(Kinds(), k) }
 

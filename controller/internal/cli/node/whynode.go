@@ -43,21 +43,16 @@ func whyDocument(a *command.App) *cobra.Command {
 			}
 			in := op.DocumentIn{NodeIn: op.NodeIn{Node: args[0]}, Kind: wire.Kind(args[1])}
 			if err := in.Check(); err != nil {
-				kinds := documentKinds()
+				var kinds []string
+				for _, k := range wire.Documents() {
+					kinds = append(kinds, string(k))
+				}
 				return command.Usage("%.80q is no kind of documents%s", args[1], command.Suggest(args[1], kinds,
 					"there are "+term.List(kinds)))
 			}
 			return command.Ask(cmd.Context(), a, op.WhyDocument, in, (*command.App).PrintWhy, command.NearNode(args[0]))
 		},
 	}
-}
-
-// documentKinds are the names of the kinds of documents, of nodes' reports too.
-func documentKinds() (all []string) {
-	for _, k := range wire.Kinds() {
-		all = append(all, string(k))
-	}
-	return all
 }
 
 func diff(a *command.App) *cobra.Command {
