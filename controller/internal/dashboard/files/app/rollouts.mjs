@@ -1,7 +1,8 @@
 // Rollouts: waves as lanes, what holds each up and why. Policies: how far the nodes are.
 import { ask, path, query, send } from "./api.mjs";
 import { cli } from "./commands.mjs";
-import { Act, Because, Cli, Failure, html, link, looks, Marked, Simple, Time, useAnswer, useUnit } from "./ui.mjs";
+import { Act, Because, Cli, count, Failure, html, link, looks, Marked, Simple, Time, useAnswer,
+  useUnit } from "./ui.mjs";
 
 const ended = (r) => Boolean(r.ended);
 const phase = (r) => html`<${Marked} look=${r.held ? "wait" : looks[r.phase] ?? (ended(r) ? "note"
@@ -31,7 +32,7 @@ function Lane({ wave, number }) {
     class="faint">, not open</span>`}</span>
     <span class="bar" aria-hidden="true">${parts.map(([k, look]) => html`<span class=${look}
       style=${{ flexGrow: n[k] }} title=${`${n[k]} ${k}`}></span>`)}</span>
-    <span>${n.all} nodes${parts.map(([k]) => `, ${n[k]} ${k}`).join("")}</span></li>`;
+    <span>${count(n.all)}${parts.map(([k]) => `, ${n[k]} ${k}`).join("")}</span></li>`;
 }
 
 export function Rollouts() {
@@ -56,7 +57,7 @@ export function Rollouts() {
         "Changed", "By", ""]}
         rows=${policies?.policies.map((p) => ({ key: p.name, cells: [html`<a
           href=${link(`policies/${p.name}`)}>${p.name}</a>`,
-          html`<${Marked} look=${p.enabled ? "good" : "off"}>${p.enabled ? "yes" : "no"}<//>`, `${p.matching} nodes`,
+          html`<${Marked} look=${p.enabled ? "good" : "off"}>${p.enabled ? "yes" : "no"}<//>`, count(p.matching),
           (p.states ?? []).map((s) => `${s.nodes} ${s.state}`).join(", "), html`<${Time} at=${p.at} />`, p.who ?? "",
             html`<${PolicyActs} policy=${p} done=${newly} />`] }))} />
       <${Cli} line=${cli.policies()} /></section>`;
@@ -104,7 +105,7 @@ export function PolicyPage({ name }) {
   if (!p) return html`<h1>${name}</h1><${Failure} error=${error} />`;
   return html`<h1>${name} <${Marked} look=${p.enabled ? "good" : "off"}>${p.enabled ? "enabled" : "not enabled"}<//>
     </h1>
-    <p>It matches ${p.matching} nodes.${p.rollout ? html` It goes out in <a
+    <p>It matches ${count(p.matching)}.${p.rollout ? html` It goes out in <a
       href=${link(`rollouts/${p.rollout}`)}>${p.rollout}</a>.` : null}</p>
     <p class="acts"><${PolicyActs} policy=${p} done=${again} /></p>
     <section aria-labelledby="h-far"><h2 id="h-far">How far the nodes are</h2><p>${(s?.states ?? []).map((c) =>
