@@ -136,8 +136,9 @@ func TestQuestions(t *testing.T) {
 
 // TestNextCertificate: when the next certificate ends, and whose it is, stands on the page with what is trusted.
 func TestNextCertificate(t *testing.T) {
-	r := newRig(t, 2, func(c *app.Config) { c.JoinListen = "127.0.0.1:0" })
-	r.url = "https" + strings.TrimPrefix(r.url, "http")
+	r := newRig(t, 2, func(c *app.Config) {
+		c.ListenTLS, c.JoinListen, c.Advertise = "127.0.0.1:0", "127.0.0.1:0", []string{"127.0.0.1"}
+	})
 	e, err := r.app.Unit().Enroll(app.As(r.ctx, "ann"), app.EnrollIn{NodeIn: app.NodeIn{Node: "press-7"}})
 	r.ok(err)
 	joined, err := node.Join(r.ctx, node.JoinConfig{Controller: r.app.JoinURL(), Token: e.Token, StateDir: t.TempDir()},

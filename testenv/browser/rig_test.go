@@ -197,8 +197,7 @@ func chromium(t *testing.T) (ctx context.Context, tab func() context.Context) {
 		t.Skip("SKIPPED: chromium is not installed (apt-get install chromium)")
 	}
 	options := slices.Clone(chromedp.DefaultExecAllocatorOptions[:])
-	options = append(options, chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.IgnoreCertErrors,
-		chromedp.WindowSize(1280, 900))
+	options = append(options, chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.WindowSize(1280, 900))
 	alloc, end := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(end)
 	ctx, cancel := chromedp.NewContext(alloc, chromedp.WithListener(complaints(t)))

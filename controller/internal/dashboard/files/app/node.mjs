@@ -4,7 +4,7 @@ import { cli } from "./commands.mjs";
 import { Entries } from "./events.mjs";
 import { classWord } from "./grid.mjs";
 import { Act, Because, Cli, Failure, html, link, looks, Marked, measure, Simple, State, Time, useAnswer, useEffect,
-  useState, useUnit } from "./ui.mjs";
+  useState, useUnit, when } from "./ui.mjs";
 import { may, unit } from "./unit.mjs";
 import { Memory, SlotActs } from "./workloads.mjs";
 
@@ -162,7 +162,7 @@ export function NodePage({ name }) {
     <p class="faint">${[node.type, node.online ? "connected" : "not connected", node.info?.agentVersion
       && `agent ${node.info.agentVersion}`,
       node.identity?.expires
-        && `certificate until ${new Date(node.identity.expires).toLocaleString()}`].filter(Boolean).join(", ")}</p>
+        && `certificate until ${when(node.identity.expires)}`].filter(Boolean).join(", ")}</p>
     <${Failure} error=${error} />
     <section aria-labelledby="h-why"><h2 id="h-why">Why</h2><${Because} why=${why} /></section>
     <${Orders} node=${node} again=${again} />

@@ -32,7 +32,7 @@ function Lane({ wave, number }) {
     class="faint">, not open</span>`}</span>
     <span class="bar" aria-hidden="true">${parts.map(([k, look]) => html`<span class=${look}
       style=${{ flexGrow: n[k] }} title=${`${n[k]} ${k}`}></span>`)}</span>
-    <span>${count(n.all)}${parts.map(([k]) => `, ${n[k]} ${k}`).join("")}</span></li>`;
+    <span>${wave.open || n.all ? count(n.all) : ""}${parts.map(([k]) => `, ${n[k]} ${k}`).join("")}</span></li>`;
 }
 
 export function Rollouts() {
@@ -42,14 +42,14 @@ export function Rollouts() {
   const list = [...(all?.rollouts ?? [])].reverse();
   return html`<h1>Rollouts and policies</h1><${Failure} error=${error} />
     <section aria-labelledby="h-rollouts"><h2 id="h-rollouts">Rollouts</h2>
-      ${list.filter((r) => !ended(r)).map((r) => html`<article key=${r.id} class="card"><h3><a
+      ${list.filter((r) => !ended(r)).map((r) => html`<article key=${r.id} class=${`card ${r.nodes.failed ? "bad"
+        : "wait"}`}><h3><a
         href=${link(`rollouts/${r.id}`)}>${r.id}</a> ${phase(r)}</h3>
         <p>${r.why}</p><ol class="lanes">${r.waves.map((w, i) => html`<${Lane} wave=${w} number=${i + 1} />`)}</ol>
         <p class="acts"><${RolloutActs} rollout=${r} done=${again} /></p></article>`)}
-      <${Simple} caption="rollouts" empty="There was none." head=${["Rollout", "Brings", "State", "Nodes", "Began",
-        "By", "What became of it"]}
-        rows=${all && list.map((r) => ({ key: r.id, cells: [html`<a href=${link(`rollouts/${r.id}`)}>${r.id}</a>`,
-          `${r.kind} ${r.version ?? ""}`, phase(r),
+      <${Simple} caption="rollouts that have ended" empty="None has ended yet." head=${["Rollout", "Brings", "State",
+        "Nodes", "Began", "By", "What became of it"]} rows=${all && list.filter(ended).map((r) => ({ key: r.id,
+        cells: [html`<a href=${link(`rollouts/${r.id}`)}>${r.id}</a>`, `${r.kind} ${r.version ?? ""}`, phase(r),
           `${r.nodes.passed ?? 0} of ${r.nodes.all}`, html`<${Time} at=${r.at} />`, r.who ?? "", r.why] }))} /><${Cli}
             line=${cli.rollouts()} /></section>
     <section aria-labelledby="h-policies"><h2 id="h-policies">Policies</h2>
@@ -70,7 +70,7 @@ export function RolloutPage({ id }) {
   const { value: why } = useAnswer(() => ask(`${path("v1", "rollouts", id)}/why`).catch(() => null), [id],
     u.fleet?.rev ?? 0);
   if (!r) return html`<h1>${id}</h1><${Failure} error=${error} />`;
-  return html`<h1>${id} ${phase(r)}</h1><${Failure} error=${error} /><p>${r.why}</p>
+  return html`<h1>${id} ${phase(r)}</h1><${Failure} error=${error} />${why ? null : html`<p>${r.why}</p>`}
     <p class="faint">${r.kind} ${r.version ?? ""}, begun ${r.who ? `by ${r.who} ` : ""}<${Time} at=${r.at} /></p>
     ${why ? html`<${Because} why=${why} />` : null}
     <ol class="lanes">${r.waves.map((w, i) => html`<${Lane} wave=${w} number=${i + 1} />`)}</ol>

@@ -2,7 +2,7 @@
 import { ask, path, plain, query, send, words } from "./api.mjs";
 import { cli } from "./commands.mjs";
 import { Act, Because, Cli, Failure, html, link, looks, Marked, Simple, size, span, State, Time, useAnswer, useEffect,
-  useState, useUnit } from "./ui.mjs";
+  useState, useUnit, when } from "./ui.mjs";
 import { may } from "./unit.mjs";
 
 // parts of a slot, service@node.
@@ -164,12 +164,13 @@ export function SlotPage({ slot }) {
   const r = why.slot.report;
   return html`<h1>${slot} <${Marked} look=${why.slot.settled ? "good"
     : looks[why.slot.state] ?? "wait"}>${why.slot.state}<//></h1>
-    <p>${why.answer}</p><p class="acts"><${SlotActs} slot=${why.slot} done=${again} /></p>
+    ${why.sentences ? null : html`<p>${why.answer}</p>`}
+    <p class="acts"><${SlotActs} slot=${why.slot} done=${again} /></p>
     <section aria-labelledby="h-known"><h2 id="h-known">What is known</h2>${why.sentences ? html`<${Because}
       why=${why} />` : html`<ol class="why">${why.findings.map((f) => html`<li><p><${Marked}
         look=${looks[f.state]}>${f.text}<//></p>
       ${f.at ? html`<p class="faint"><${Time} at=${f.at} /></p>` : null}</li>`)}</ol>`}</section>
-    ${r ? html`<dl class="facts">${[["Runs", r.id], ["Since", new Date(r.since).toLocaleString()], ["Restarts",
+    ${r ? html`<dl class="facts">${[["Runs", r.id], ["Since", when(r.since)], ["Restarts",
       r.restarts], ["Confined", r.confined]].filter(([, v]) => v)
       .map(([k, v]) => html`<div><dt>${k}</dt><dd>${v}</dd></div>`)}</dl>` : null}
     <p>Node <a href=${link(`nodes/${why.slot.node}`)}>${why.slot.node}</a></p><${Logs} slot=${slot} /><${Cli}
