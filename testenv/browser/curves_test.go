@@ -45,6 +45,7 @@ func TestCurves(t *testing.T) {
 		until(t, ctx, painted("0.5", "bad"))  // an alert that fell
 		until(t, ctx, painted("0.99", "bad")) // one that is raised
 		until(t, ctx, "!"+painted("0.7", "bad"))
+		until(t, ctx, strings.Replace(painted("0.7", "bad"), "> 250", "=== 33", 1)) // the band where alerts are raised
 		eval[bool](t, ctx, `document.querySelector("#h-curves").scrollIntoView({block: "start"}), true`)
 		picture(t, ctx, "curves-"+of)
 	}
