@@ -109,9 +109,10 @@ export function Grid({ groups, rows, open, tick }) {
   const px = names.length > 4000 ? 9 : names.length > 800 ? 12 : 16;
   const l = layout(groups, width || 1, px);
   useLayoutEffect(() => {
-    const seen = new ResizeObserver(() => setWidth(Math.floor(box.current.clientWidth)));
+    const see = () => setWidth(canvas.current.clientWidth); // without the edges of the box
+    const seen = new ResizeObserver(see);
     seen.observe(box.current);
-    setWidth(Math.floor(box.current.clientWidth));
+    see();
     return () => seen.disconnect();
   }, []);
   useEffect(() => { if (width) paint(canvas.current, l, rows, current, focused); }, [tick, width, current, focused,

@@ -68,7 +68,9 @@ export function when(t) {
 }
 
 // colours are those of the page as they are now, for a canvas: of the user's scheme, or of what the user forces.
+let kept = null;
 export function colours(at) {
+  if (kept) return kept;
   const probe = document.createElement("span"), all = {};
   probe.style.forcedColorAdjust = "none";
   at.append(probe);
@@ -77,6 +79,7 @@ export function colours(at) {
     all[name] = getComputedStyle(probe).color;
   }
   probe.remove();
+  kept = all;
   return all;
 }
 
@@ -86,6 +89,7 @@ export function onColours(f) {
   for (const m of all) m.addEventListener("change", f);
   return () => all.forEach((m) => m.removeEventListener("change", f));
 }
+onColours(() => { kept = null; }); // before all others hear of it
 
 export const Time = ({ at }) => (at ? html`<time datetime=${at} title=${new Date(at).toString()}>${when(at)}</time>`
   : null);
