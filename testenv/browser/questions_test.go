@@ -10,6 +10,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"tandem.internal/controller/app"
+	node "tandem.internal/nodeagent/app"
 )
 
 // page opens the dashboard with a role, and one of its pages.
@@ -47,6 +48,7 @@ func put(t *testing.T, ctx context.Context, selector, text string) {
 // TestQuestions: what a person asks is answered by the page alone.
 func TestQuestions(t *testing.T) {
 	r := newRig(t, 24)
+	r.works()
 	ctx, _ := chromium(t)
 
 	t.Run("what would this file change", func(t *testing.T) {
@@ -69,6 +71,35 @@ func TestQuestions(t *testing.T) {
 		has(t, ctx, "uid:1000(ann)")
 		until(t, ctx, `[...document.querySelectorAll("tbody tr")].some((r) => r.innerText.includes("accepted") &&
  r.innerText.includes("1.1.0") && r.innerText.includes("token/t"))`)
+	})
+	t.Run("put this node back", func(t *testing.T) {
+		eval[string](t, ctx, `location.hash = "#/nodes/node-00004"`)
+		until(t, ctx, `(() => { const a = [...document.querySelectorAll("a")].find((a) =>
+ a.innerText.startsWith("Put this node back to 1.0.0")); a?.click(); return a; })()`)
+		has(t, ctx, "This file puts node-00004 back to what it had with 1.0.0")
+		has(t, ctx, "What this file would change")
+		click(t, ctx, ".acts", "Apply")
+		click(t, ctx, "form.act", "Apply")
+		has(t, ctx, "24 of 24 nodes run it")
+		has(t, ctx, "1.1.1 by token/t")
+		for node, priority := range map[string]string{"node-00004": "1", "node-00000": "7"} {
+			got := eval[string](t, ctx, `import("/app/api.mjs").then((m) => m.ask("/v1/config/resolved?node=`+node+
+				`")).then((v) => String(v.document.priority))`)
+			if got != priority {
+				t.Errorf("%s has the priority %s, want %s", node, got, priority)
+			}
+		}
+		eval[string](t, ctx, `location.hash = "#/nodes/node-00004"`)
+		has(t, ctx, "Nothing differs.")
+	})
+	t.Run("which workload eats the memory", func(t *testing.T) {
+		for _, at := range []string{"#/workloads", "#/nodes/node-00000"} {
+			eval[string](t, ctx, `location.hash = "`+at+`"`)
+			click(t, ctx, "main", "Ask the nodes")
+			has(t, ctx, "camera@node-00000 uses the most memory: 1.4 GiB of the 1.5 GiB that they use together.")
+			until(t, ctx, `[...document.querySelectorAll("tbody th")].find((c) => c.innerText === "camera@node-00000" &&
+ c.nextElementSibling.innerText === "1.4 GiB")`)
+		}
 	})
 	t.Run("stop that rollout", func(t *testing.T) {
 		res, err := r.app.Unit().Submit(r.ctx, app.Submission{Kind: "config", Document: document("1.2.0", 9),
@@ -101,6 +132,27 @@ func TestQuestions(t *testing.T) {
 		has(t, ctx, "24 of 24 nodes")
 		until(t, ctx, `location.hash.includes("offline")`)
 	})
+}
+
+// TestNextCertificate: when the next certificate ends, and whose it is, stands on the page with what is trusted.
+func TestNextCertificate(t *testing.T) {
+	r := newRig(t, 2, func(c *app.Config) {
+		c.ListenTLS, c.JoinListen, c.Advertise = "127.0.0.1:0", "127.0.0.1:0", []string{"127.0.0.1"}
+	})
+	e, err := r.app.Unit().Enroll(app.As(r.ctx, "ann"), app.EnrollIn{NodeIn: app.NodeIn{Node: "press-7"}})
+	r.ok(err)
+	joined, err := node.Join(r.ctx, node.JoinConfig{Controller: r.app.JoinURL(), Token: e.Token, StateDir: t.TempDir()},
+		node.JoinDeps{})
+	r.ok(err)
+	ctx, _ := chromium(t)
+	page(t, ctx, r, "view", "#/trust", "that of press-7")
+	text := eval[string](t, ctx, `[...document.querySelectorAll("p")].find((p) =>
+ p.innerText.startsWith("The next certificate ends")).querySelector("time").dateTime`)
+	if at, err := time.Parse(time.RFC3339, text); err != nil || at.Sub(joined.Expires).Abs() > time.Second {
+		t.Errorf("it ends %s, and the page says %s: %v", joined.Expires, text, err)
+	}
+	has(t, ctx, "The next certificate ends ✓ in ")
+	picture(t, ctx, "trust")
 }
 
 // TestSession: a link logs in once; loading again asks for nothing, a second tab gets the session from the first, and a

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,16 +37,20 @@ const patience = 60 * time.Second
 
 // rig is a unit, and how to look at it.
 type rig struct {
-	t      *testing.T
-	app    *app.App
-	nodes  *fleet.Fleet
-	url    string
-	socket string
-	ctx    context.Context
+	t     *testing.T
+	app   *app.App
+	nodes *fleet.Fleet
+	asked asked
+
+	refuses atomic.Bool // some nodes refuse version 1.1.0
+	url     string
+	socket  string
+	ctx     context.Context
 }
 
 // newRig runs a controller and plays nodes of the types press, mill and robot, which are in step with version 1.0.0.
-func newRig(t *testing.T, nodes int) *rig {
+// change has the last word on the controller's settings.
+func newRig(t *testing.T, nodes int, change ...func(*app.Config)) *rig {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "unit-") // short: a socket's path has at most 107 bytes
 	if err != nil {
@@ -72,9 +77,12 @@ func newRig(t *testing.T, nodes int) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{t: t, url: "http://" + address, socket: filepath.Join(dir, "control.sock"), ctx: ctx}
-	r.app, err = app.New(app.Config{Unit: "plant-7", StateDir: filepath.Join(dir, "state"), Listen: "127.0.0.1:0",
-		Socket: r.socket, HTTP: address, CheckTimeout: 10 * time.Second, ReportJitter: 2 * time.Second},
-		app.Deps{Listeners: []net.Listener{l}})
+	cfg := app.Config{Unit: "plant-7", StateDir: filepath.Join(dir, "state"), Listen: "127.0.0.1:0",
+		Socket: r.socket, HTTP: address, CheckTimeout: 10 * time.Second, ReportJitter: 2 * time.Second}
+	for _, c := range change {
+		c(&cfg)
+	}
+	r.app, err = app.New(cfg, app.Deps{Listeners: []net.Listener{l}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +96,8 @@ func newRig(t *testing.T, nodes int) *rig {
 		}
 	})
 	r.nodes = fleet.New(fleet.Config{Unit: "plant-7", Nodes: nodes, Types: []string{"press", "press", "mill", "robot"},
-		Dial: pipe.Dial, Backoff: link.Backoff{Min: 250 * time.Millisecond, Max: 5 * time.Second}})
+		Dial: pipe.Dial, Answer: r.asked.answer, Refuse: r.refuse,
+		Backoff: link.Backoff{Min: 250 * time.Millisecond, Max: 5 * time.Second}})
 	t.Cleanup(r.nodes.Close)
 	r.nodes.Start()
 	if err := r.nodes.AwaitOnline(ctx, nodes); err != nil {
@@ -101,7 +110,10 @@ func newRig(t *testing.T, nodes int) *rig {
 // document is a unit configuration for the types of the rig.
 func document(version string, mark int) []byte {
 	return fmt.Appendf(nil, `{"formatVersion":"7","version":%q,"nodes":[
- {"nodeGroupSubject":{"codename":"press"},"labels":["main"],"priority":%d},
+ {"nodeGroupSubject":{"codename":"press"},"labels":["main"],"priority":%d,"alertRules":{
+  "cpu":{"minTimeout":"PT30S","minThreshold":0.5,"maxThreshold":0.8},"ram":{"minThreshold":0.75,"maxThreshold":0.9},
+  "partitions":[{"name":"services","minThreshold":0.85,"maxThreshold":0.95}],
+  "download":{"minThreshold":1500000,"maxThreshold":2500000}}},
  {"nodeGroupSubject":{"codename":"mill"},"labels":["second"],"priority":%d}]}`, version, mark, mark+1)
 }
 
@@ -168,7 +180,7 @@ func (r *rig) link(role string) string {
 	}
 	name := fmt.Sprintf("t%d", time.Now().UnixNano())
 	if err := json.Unmarshal(r.post("/v1/tokens", map[string]any{"name": name, "role": role, "ttl": "PT1H",
-		"once": true, "within": "PT30S"}), &g); err != nil {
+		"once": true, "within": "PT5M"}), &g); err != nil {
 		r.t.Fatal(err)
 	}
 	return r.url + "/#once=" + g.Token
@@ -273,12 +285,13 @@ func has(t *testing.T, ctx context.Context, text string) {
 	until(t, ctx, `document.body.innerText.includes(`+string(quoted)+`)`)
 }
 
-// scheme sets the colours that the user prefers: "light" or "dark".
-func scheme(t *testing.T, ctx context.Context, of string) {
+// media sets the colours that the user prefers, "light" or "dark", and whether they are forced: "active" or "none".
+func media(t *testing.T, ctx context.Context, scheme, forced string) {
 	t.Helper()
 	do(t, ctx, func(ctx context.Context, tab *chromedp.Target) (chromedp.Void, error) {
 		return cdp.Call(ctx, tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: of}}})
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme},
+				{Name: "forced-colors", Value: forced}}})
 	})
 }
 

@@ -33,6 +33,7 @@ func TestTenThousandNodes(t *testing.T) {
 	ctx, _ := chromium(t)
 	page(t, ctx, r, "view", "#/fleet", "Look at this")
 	until(t, ctx, shown("1.0.0"))
+	has(t, ctx, "Journal")
 	picture(t, ctx, "ten-thousand")
 
 	do(t, ctx, chromedp.Reload())

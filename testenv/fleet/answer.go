@@ -74,6 +74,11 @@ func (n *node) accept(payload []byte) (*wire.Desired, error) {
 	if wire.Hash(d.Body) != d.Hash {
 		return d, wire.New(wire.CodeHashMismatch, "/hash", "not the body's")
 	}
+	if n.f.cfg.Refuse != nil {
+		if why := n.f.cfg.Refuse(n.name, d); why != nil {
+			return d, why
+		}
+	}
 	return d, nil
 }
 
@@ -201,6 +206,10 @@ func (n *node) do(q *wire.Request) (result []byte, failure *wire.Error, more []m
 			return nothing, nil, []message{{n.topics.Reported(wire.KindConfig), n.configLocked(), true}}
 		}
 		return nil, wire.New(wire.CodeStale, "", "not what is tried here"), nil
+	}
+	if n.f.cfg.Answer != nil {
+		result, failure = n.f.cfg.Answer(n.name, q)
+		return result, failure, nil
 	}
 	return nil, wire.New(wire.CodeNotSupported, "/method", "no such method here"), nil
 }

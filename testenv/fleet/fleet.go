@@ -36,6 +36,10 @@ type Config struct {
 	// Beat is how often each node says live again. Zero means the agent's own, a minute; the nodes
 	// take turns within it.
 	Beat time.Duration
+	// Answer, if not nil, answers what the nodes do not know by themselves. Many of them may ask at a time.
+	Answer func(node string, q *wire.Request) (result []byte, failure *wire.Error)
+	// Refuse, if not nil, says why a node refuses a document; nil: it does not. Many nodes may ask at a time.
+	Refuse func(node string, d *wire.Desired) *wire.Error
 	// Echo, if not 0, makes the nodes bare clients, and is the size of their status in bytes.
 	Echo int
 }

@@ -25,6 +25,8 @@ type node struct {
 
 	hold    atomic.Pointer[chan struct{}] // not nil: the node takes nothing in until it is closed
 	ackedAt atomic.Int64                  // when the newest status was acknowledged, Unix nanoseconds
+	reports atomic.Uint64                 // number of the newest report by Say
+	events  atomic.Uint64                 // number of the newest event
 
 	mu      sync.Mutex
 	c       *conn // nil: not connected

@@ -248,6 +248,8 @@ func TestAnswers(t *testing.T) {
 		{"GET", "/v1/config/resolved?node=node-1", "", 200, "", `"rule":"node"`},
 		{"GET", "/v1/config/resolved?node=new&type=mainType", "", 200, "", `"entry":"/nodes/1"`},
 		{"GET", "/v1/config/resolved?node=new", "", 200, "", `"rule":"default"`},
+		{"GET", "/v1/config/resolved?node=node-1&version=1.9.0", "", 200, "", `"version":"1.9.0"`},
+		{"GET", "/v1/config/resolved?node=node-1&version=9.9.9", "", 404, wire.CodeNotFound, "never accepted"},
 		{"GET", "/v1/config/resolved", "", 400, wire.CodeInvalidArgument, "node"},
 		{"GET", "/v1/config/resolved?node=a%20b", "", 400, wire.CodeInvalidArgument, ""},
 		{"GET", "/v1/config/explain?node=node-1&pointer=/alertRules/ram/maxThreshold", "", 200, "",

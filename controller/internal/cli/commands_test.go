@@ -75,6 +75,8 @@ func TestCommands(t *testing.T) {
 		{"config-show-version", "config show --version 1.9.0", nil},
 		{"config-show-unknown", "config show --version 0.1.0", nil},
 		{"config-show-node", "config show --node node-1", nil},
+		{"config-show-node-version", "config show --node node-1 --version 1.9.0", nil},
+		{"config-show-node-version-unknown", "config show --node node-1 --version 0.1.0", nil},
 		{"config-show-node-misspelt", "config show --node nod-1", nil},
 		{"config-history", "config history", nil},
 		{"config-history-limit", "config history --limit 1", nil},

@@ -44,7 +44,7 @@ func TestMistakes(t *testing.T) {
 		"config apply DIR/good.json --try soon", "config apply DIR/good.json --try -2m",
 		"config apply DIR/good.json --try P1M", "config apply DIR/good.json --wait=0s",
 		"config apply DIR/good.json --try",
-		"config show --node", "config show --node x/y", "config show --node node-1 --version 2.0.0",
+		"config show --node", "config show --node x/y",
 		"config show --version not-a-version",
 		"config resolve DIR/good.json", "config resolve --node node-1", "config explain /version",
 		"config explain --node node-1", "config explain --node node-1 version",

@@ -54,6 +54,16 @@ func TestFiles(t *testing.T) {
 	}
 }
 
+// TestPaintsWhenNeeded: what paints curves is not loaded with the first page, nor is how they look.
+func TestPaintsWhenNeeded(t *testing.T) {
+	for name, text := range own() {
+		if name != "/app/curves.mjs" && regexp.MustCompile(`(from|rel="[a-z]+" href=) ?"/(vendor/uplot|app/curves)`).
+			MatchString(text) {
+			t.Errorf("%s loads it at once", name)
+		}
+	}
+}
+
 // TestVendored: what is of others is on the list, unchanged since it was put there, with its licence beside it.
 func TestVendored(t *testing.T) {
 	var list struct {
@@ -127,13 +137,19 @@ func TestNothingBecomesMarkup(t *testing.T) {
 				"indexedDB", "cookie",
 				"toLocale", // dates have one form, that of when in ui.mjs
 				"importScripts", "console.", "window.open", "srcdoc", "dangerously", "XMLHttpRequest",
-				"WebSocket", "import("} {
+				"WebSocket"} {
 				if strings.Contains(text, bad) {
 					t.Errorf("%s has %s", name, bad)
 				}
 			}
 			if regexp.MustCompile(`setTimeout\(["'` + "`" + `]`).MatchString(text) {
 				t.Errorf("%s runs text", name)
+			}
+			// What is loaded later is a file of the page's own, by a name that stands here.
+			for _, m := range regexp.MustCompile(`import\((.{0,30})`).FindAllStringSubmatch(text, -1) {
+				if !regexp.MustCompile(`^"/app/[a-z]+\.mjs"\)`).MatchString(m[1]) {
+					t.Errorf("%s loads %q", name, m[1])
+				}
 			}
 			// What is linked to is made by link, which begins with #: no text of strangers becomes an address.
 			for _, m := range regexp.MustCompile(`href=(.{0,12})`).FindAllStringSubmatch(text, -1) {

@@ -35,7 +35,7 @@ func (c *Core) documentOf(ctx context.Context, node string) ([]byte, error) {
 // Resolved returns what a node gets from the configuration: the provider that other
 // parts ask (seed 000, NodeConfigProviderItf).
 func (c *Core) Resolved(ctx context.Context, in op.ResolveIn) (view.Resolved, error) {
-	doc, err := c.documentOf(ctx, in.Node)
+	doc, err := c.configOf(ctx, in)
 	if err != nil {
 		return view.Resolved{}, err
 	}
@@ -57,6 +57,14 @@ func (c *Core) Resolved(ctx context.Context, in op.ResolveIn) (view.Resolved, er
 		Node: in.Node, Type: in.Type, Rule: string(src.Rule), Entry: src.Pointer(), Hash: hash,
 		Document: jsontext.Value(body),
 	}, nil
+}
+
+// configOf is the unit configuration of which a part is asked for.
+func (c *Core) configOf(ctx context.Context, in op.ResolveIn) ([]byte, error) {
+	if in.Version != "" {
+		return c.Document(ctx, wire.KindConfig, in.Version)
+	}
+	return c.documentOf(ctx, in.Node)
 }
 
 // Explain says which entry set a value of a node's configuration and whether the node runs it.

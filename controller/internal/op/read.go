@@ -59,7 +59,7 @@ var (
 var (
 	ResolveConfig = define(Op[ResolveIn, view.Resolved]{
 		Name: "config.resolved", Route: "GET /v1/config/resolved", Role: View,
-		About: "Shows what a node gets from the installed unit configuration.",
+		About: "Shows what a node gets from the installed unit configuration, or from another version of it.",
 	})
 	ExplainConfig = define(Op[ExplainIn, view.Explanation]{
 		Name: "config.explain", Route: "GET /v1/config/explain", Role: View,
@@ -161,6 +161,8 @@ type SlotsIn struct {
 type ResolveIn struct {
 	Node string `query:"node" is:"name" need:"yes" json:"-"` // name of the node
 	Type string `query:"type" json:"-"`                      // node type; what the node reported if it is left out
+	// of the unit configuration; the one that counts for the node if it is left out
+	Version string `query:"version" json:"-"`
 }
 
 // ExplainIn names a value of a node's configuration.

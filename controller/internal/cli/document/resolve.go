@@ -15,20 +15,19 @@ import (
 	"tandem.internal/shared/wire"
 )
 
-// showResolved adds --node to show: what one node gets.
-func showResolved(a *command.App, cmd *cobra.Command, _ *group) func(context.Context, string) (bool, error) {
+// showResolved adds --node to show: what one node gets, or would get with a version.
+func showResolved(a *command.App, cmd *cobra.Command, g *group) func(context.Context, string) (bool, error) {
 	var node string
 	cmd.Flags().StringVar(&node, "node", "", "what this node gets, resolved; a node's `ID`")
 	return func(ctx context.Context, version string) (bool, error) {
-		if node != "" && version != "" {
-			return false, command.Usage("--node shows what is installed; it does not go with --version")
-		}
 		if err := command.CheckNodeFlag(cmd, node); err != nil || node == "" {
 			return false, err
 		}
 		return true, a.Connect(func(c *client.Client) error {
-			res, err := client.Call(ctx, c, op.ResolveConfig, op.ResolveIn{Node: node})
-			if err != nil {
+			res, err := client.Call(ctx, c, op.ResolveConfig, op.ResolveIn{Node: node, Version: version})
+			if err != nil && version != "" {
+				return g.nearVersion(version)(ctx, c, err)
+			} else if err != nil {
 				return command.NearNode(node)(ctx, c, err)
 			}
 			if res.Rule == string(view.ByDefault) { // for anybody, also for one that does not exist

@@ -1,7 +1,7 @@
 // Alerts that are raised now, by rule.
 import { ask } from "./api.mjs";
 import { cli } from "./commands.mjs";
-import { Cli, Failure, html, link, Simple, Time, useAnswer, useMemo, useUnit } from "./ui.mjs";
+import { Cli, count, Failure, html, link, measure, Simple, Time, useAnswer, useMemo, useUnit } from "./ui.mjs";
 
 export function Alerts() {
   const u = useUnit();
@@ -14,10 +14,11 @@ export function Alerts() {
   return html`<h1>Alerts</h1><${Failure} error=${error} />
     ${value && rules.length === 0 ? html`<p>No alert is raised.</p>` : null}
     ${rules.map(([parameter, list]) => html`<section key=${parameter} aria-label=${parameter}><h2>${parameter} <span
-      class="faint">on ${list.length} nodes</span></h2>
-      <${Simple} caption=${`alerts of ${parameter}`} head=${["Node", "Value", "Raised above", "Falls below", "Since"]}
+      class="faint">on ${count(list.length)}</span></h2>
+      <${Simple} caption=${`alerts of ${parameter}`} head=${["Node", "Value", "Raised at", "Falls below", "Since"]}
         rows=${list.slice(0, 100).map((a) => ({ key: a.node,
-        cells: [html`<a href=${link(`nodes/${a.node}`)}>${a.node}</a>`, a.value, a.maxThreshold, a.minThreshold,
+        cells: [html`<a href=${link(`nodes/${a.node}`)}>${a.node}</a>`, measure(parameter, a.value),
+          measure(parameter, a.maxThreshold), measure(parameter, a.minThreshold),
           html`<${Time} at=${a.since} />`] }))} />
       ${list.length > 100 ? html`<p class="faint">${list.length - 100} more are not shown.</p>` : null}</section>`)}
     ${value?.omitted ? html`<p class="faint">${value.omitted} more are not listed.</p>` : null}<${Cli}

@@ -2,8 +2,8 @@
 // be compared and brought back.
 import { ask, Problem, query, send, text as get, words } from "./api.mjs";
 import { cli } from "./commands.mjs";
-import { Act, Cli, Failure, html, link, looks, Marked, Simple, State, Time, useAnswer, useMemo, useRef, useState,
-  useUnit } from "./ui.mjs";
+import { Act, Cli, Failure, html, link, looks, Marked, Simple, State, Time, useAnswer, useEffect, useMemo, useRef,
+  useState, useUnit } from "./ui.mjs";
 import { may } from "./unit.mjs";
 
 const kinds = { config: "Unit configuration", workloads: "Workloads", components: "Components" };
@@ -64,11 +64,28 @@ function Changes({ kind, file }) {
       textOf(c.before), textOf(c.after)] }))} /></section>`;
 }
 
-function Editor({ kind }) {
+// nodeBack is a unit configuration with which one node gets again what it had with a version, and others what they
+// have: an entry for that node alone.
+async function nodeBack(node, to) {
+  const [text, was] = await Promise.all([get("/v1/config"), ask(`/v1/config/resolved${query({ node, version: to })}`)]);
+  if (/\d{16}/.test(text)) {
+    throw new Error("the configuration has numbers that a browser does not keep: edit it as a file");
+  }
+  const now = JSON.parse(text), { formatVersion, version, ...entry } = was.document;
+  const [, major, minor, patch] = /^(\d+)\.(\d+)\.(\d+)/.exec(now.version);
+  return JSON.stringify({ ...now, version: `${major}.${minor}.${Number(patch) + 1}`, nodes: [
+    { ...entry, node: { codename: node }, nodeGroupSubject: entry.nodeGroupSubject ?? { codename: was.type } },
+    ...now.nodes.filter((e) => e.node?.codename !== node)] }, null, 2);
+}
+
+function Editor({ kind, node, to }) {
   const [file, setFile] = useState(""), [name, setName] = useState("unit.json"), [result, setResult] = useState(null),
     [error, setError] = useState(null);
   const [plan, setPlan] = useState(""), [within, setWithin] = useState("");
   const area = useRef(null);
+  useEffect(() => {
+    if (node && to) nodeBack(node, to).then(setFile, setError);
+  }, [node, to]);
   const mark = (p) => {
     const lines = file.split("\n"), from = lines.slice(0, p.line - 1).join("\n").length + (p.line > 1 ? 1 : 0);
     area.current.focus();
@@ -90,24 +107,27 @@ function Editor({ kind }) {
       throw e;
     }
   };
-  const at = { kind: command[kind], file: name };
-  return html`<div class="editor" onDragOver=${(e) => e.preventDefault()}
+  const at = { kind: command[kind], file: name }, empty = file.trim() === "";
+  return html`${node && to ? html`<p>This file puts <a href=${link(`nodes/${node}`)}>${node}</a> back to what it had
+    ${" "}with ${to}, and changes no other node but in its version. Nothing is done before it is applied.</p>` : null}
+    <div class="editor" onDragOver=${(e) => e.preventDefault()}
     onDrop=${(e) => { e.preventDefault(); take(e.dataTransfer.files[0]).catch(setError); }}>
     <label for="doc">${kinds[kind]}: paste it, drop a file here, or <input type="file" aria-label="choose a file"
       onChange=${(e) => take(e.target.files[0]).catch(setError)} /></label>
     <textarea id="doc" ref=${area} rows="14" spellcheck=${false} value=${file}
       onInput=${(e) => { setFile(e.target.value); setResult(null); }}></textarea>
-    <p class="acts"><button disabled=${file.trim() === "" || !may("operate")} onClick=${() =>
+    <p class="acts"><button disabled=${empty || !may("operate")} onClick=${() =>
       submit({ dryRun: true }).catch(() => {})}>Check</button>
-      <${Act} label="Apply" cli=${() => cli.apply(at)} act=${async () => { await submit({}); return "applied"; }} />
-      ${kind === "config" ? html`<${Act} label="Try" fields=${[{ name: "within", label: "For how long, such as PT10M",
-        value: within || "PT10M", need: true }]}
+      <${Act} label="Apply" disabled=${empty} cli=${() => cli.apply(at)}
+        act=${async () => { await submit({}); return "applied"; }} />
+      ${kind === "config" ? html`<${Act} label="Try" disabled=${empty} fields=${[{ name: "within",
+        label: "For how long, such as PT10M", value: within || "PT10M", need: true }]}
         text="It goes back by itself unless it is kept in time." cli=${(v) => cli.tryConfig({ ...at,
           within: v.within })}
         act=${async (v) => { setWithin(v.within); await submit({ mode: "try",
           confirmWithin: v.within }); return "on trial"; }} />` : null}
-      <${Act} label="Roll out" text="The plan is in the field below." cli=${() => cli.apply({ ...at,
-        rollout: "plan.json" })}
+      <${Act} label="Roll out" disabled=${empty || plan.trim() === ""} text="The plan is in the field below."
+        cli=${() => cli.apply({ ...at, rollout: "plan.json" })}
         act=${async () => {
           await submit({ rollout: JSON.stringify(JSON.parse(plan)) });
           return "the rollout has begun";
@@ -115,7 +135,8 @@ function Editor({ kind }) {
     ${may("operate") ? null : html`<p
       class="faint">To check and apply, this page needs a token with the role operate.</p>`}
     <${Failure} error=${error} /><${Verdict} result=${result} mark=${mark} />
-    <details><summary>Plan of a rollout</summary><textarea rows="6" aria-label="plan of a rollout" spellcheck=${false}
+    <details><summary>Plan of a rollout: to roll out, put it here</summary><textarea rows="6"
+      aria-label="plan of a rollout" spellcheck=${false}
       value=${plan} onInput=${(e) => setPlan(e.target.value)}></textarea></details>
     <${Cli} line=${cli.check(at)} /><${Changes} kind=${kind} file=${file} /></div>`;
 }
@@ -176,5 +197,6 @@ export function Apply({ params, set }) {
   return html`<h1>Apply</h1><p class="chips" role="group" aria-label="of what">${Object.entries(kinds).map(([k,
     title]) => html`<button class="chip" aria-pressed=${k === kind}
       onClick=${() => set({ kind: k })}>${title}</button>`)}</p>
-    <${Editor} key=${kind} kind=${kind} /><${Progress} kind=${kind} /><${History} key=${`h${kind}`} kind=${kind} />`;
+    <${Editor} key=${kind} kind=${kind} node=${params.node} to=${params.to} /><${Progress} kind=${kind} />
+    <${History} key=${`h${kind}`} kind=${kind} />`;
 }

@@ -11,6 +11,7 @@ export const cli = {
   unit: () => "tandem unit status",
   nodes: ({ q }) => `tandem nodes -- ${word(q)}`,
   node: ({ node }) => `tandem node ${word(node)}`,
+  samples: ({ node }) => `tandem node samples ${word(node)}`,
   reboot: ({ node, reason }) => `tandem node reboot ${word(node)}${flag("reason", reason)}`,
   tryIt: ({ node, version }) => `tandem node try ${word(node)}${flag("version", version)}`,
   approve: ({ node, version }) => `tandem node approve ${word(node)}${flag("version", version)}`,

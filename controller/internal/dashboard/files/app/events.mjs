@@ -15,13 +15,14 @@ function Table({ entries, empty = "nothing yet" }) {
   if (entries.length === 0) return html`<p class="faint">${empty}</p>`;
   return html`<div class="wide entries" tabindex="0" role="region" aria-label="table of events"><table><caption
     class="unseen">what happened</caption>
-    <thead><tr><th scope="col">No.</th><th scope="col">Time</th><th scope="col">Type</th><th scope="col">Node</th><th
-      scope="col">Who</th><th scope="col">What</th></tr></thead>
-    <tbody>${entries.map((e) => html`<tr key=${e.seq}><th scope="row">${e.seq}</th><td><${Time} at=${e.at} /></td>
+    <thead><tr><th scope="col">Time</th><th scope="col">Type</th><th scope="col">What</th><th scope="col">Node</th><th
+      scope="col">Who</th><th scope="col">No.</th></tr></thead>
+    <tbody>${entries.map((e) => html`<tr key=${e.seq}><th scope="row"><${Time} at=${e.at} /></th>
       <td><${Marked} look=${e.level === "info" ? "note" : looks[e.level] ?? "note"}>${e.kind && e.type === "event"
         ? e.kind : e.type}<//></td>
+      <td>${e.text ?? ""}</td>
       <td>${e.node ? html`<a href=${link(`nodes/${e.node}`)}>${e.node}</a>` : ""}</td><td>${e.who ?? ""}</td>
-        <td>${e.text ?? ""}</td></tr>`)}</tbody></table></div>`;
+        <td>${e.seq}</td></tr>`)}</tbody></table></div>`;
 }
 
 export const Entries = { load, Table };

@@ -34,7 +34,7 @@ export function Strip() {
     const t = setInterval(() => setNow(Date.now()), 1000);
     return () => clearInterval(t);
   }, []);
-  if (!s) return html`<${Failure} error=${error} />`;
+  if (!s) return html`<section class="strip" aria-label="unit"><${Failure} error=${error} /></section>`;
   const c = s.config;
   return html`<section class="strip" aria-label="unit">
     <dl>

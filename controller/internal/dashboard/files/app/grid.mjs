@@ -1,6 +1,6 @@
 // A cell for each node, on a canvas: colour and shape say how it stands. Arrow keys move, Enter opens; what the
 // keyboard is on is an option of a list box, so that a screen reader hears it.
-import { html, useEffect, useLayoutEffect, useRef, useState, looks, signs } from "./ui.mjs";
+import { colours, html, looks, onColours, useEffect, useLayoutEffect, useRef, useState } from "./ui.mjs";
 
 const words = { inStep: "in step", onTheWay: "on the way", unwell: "unwell", failed: "failed", offline: "offline",
   revoked: "revoked" };
@@ -71,15 +71,14 @@ function cell(c, look, kind, x, y, side, colours) {
 }
 
 function paint(canvas, l, rows, current, focused) {
-  const scale = devicePixelRatio || 1, style = getComputedStyle(canvas);
+  const scale = devicePixelRatio || 1, colour = colours(canvas.parentElement);
   const width = canvas.clientWidth, height = Math.min(l.height, 30000 / scale);
   canvas.width = Math.round(width * scale);
   canvas.height = Math.round(height * scale);
   const c = canvas.getContext("2d");
   c.scale(scale, scale);
   c.clearRect(0, 0, width, height);
-  const text = style.color, colours = {};
-  for (const look of Object.keys(signs)) colours[look] = style.getPropertyValue(`--${look}`).trim() || text;
+  const { text } = colour;
   c.font = "12px system-ui, sans-serif";
   c.textBaseline = "middle";
   const side = l.px - 2;
@@ -89,7 +88,7 @@ function paint(canvas, l, rows, current, focused) {
     g.names.forEach((name, i) => {
       const row = rows.get(name);
       const x = (i % l.across) * l.px, y = g.y + heading + Math.floor(i / l.across) * l.px;
-      cell(c, looks[row?.class] ?? "off", row?.class, x, y, side, colours);
+      cell(c, looks[row?.class] ?? "off", row?.class, x, y, side, colour);
     });
   }
   if (focused && current >= 0) {
@@ -110,19 +109,15 @@ export function Grid({ groups, rows, open, tick }) {
   const px = names.length > 4000 ? 9 : names.length > 800 ? 12 : 16;
   const l = layout(groups, width || 1, px);
   useLayoutEffect(() => {
-    const seen = new ResizeObserver(() => setWidth(Math.floor(box.current.clientWidth)));
+    const see = () => setWidth(canvas.current.clientWidth); // without the edges of the box
+    const seen = new ResizeObserver(see);
     seen.observe(box.current);
-    setWidth(Math.floor(box.current.clientWidth));
+    see();
     return () => seen.disconnect();
   }, []);
   useEffect(() => { if (width) paint(canvas.current, l, rows, current, focused); }, [tick, width, current, focused,
     groups]);
-  useEffect(() => {
-    const scheme = matchMedia("(prefers-color-scheme: dark)");
-    const again = () => paint(canvas.current, l, rows, current, focused);
-    scheme.addEventListener("change", again);
-    return () => scheme.removeEventListener("change", again);
-  });
+  useEffect(() => onColours(() => paint(canvas.current, l, rows, current, focused)));
   const now = names[Math.min(current, names.length - 1)];
   const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: l.across, ArrowUp: -l.across, Home: -names.length,
     End: names.length };

@@ -15,6 +15,8 @@ const pages = [["fleet", "Fleet"], ["apply", "Apply"], ["rollouts", "Rollouts an
   "Workloads and items"],
   ["events", "Events"], ["alerts", "Alerts"], ["trust", "Trust and settings"]];
 
+const within = { nodes: "fleet", policies: "rollouts" }; // pages that stand below others
+
 const keys = [["/", "to the search"], ["?", "this help"], ["g, then a page's first letter", "to that page"],
   ["arrow keys, Enter", "in the picture of all nodes: move, and open one"],
   ["Escape", "closes what is open"]];
@@ -139,6 +141,9 @@ function App() {
     addEventListener("hashchange", moved);
     return () => removeEventListener("hashchange", moved);
   }, []);
+  useEffect(() => { // where there is no room for all pages
+    document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+  }, [at.page, inside]);
   useEffect(() => { document.title = unit.fleet ? `${unit.fleet.unit} – Tandem` : "Tandem"; });
   const set = (params) => {
     const to = link([at.page, ...at.parts].join("/"), params);
@@ -149,9 +154,9 @@ function App() {
   return html`<a class="skip" href="#main"
     onClick=${(e) => { e.preventDefault(); main.current.focus(); }}>To the content</a>
     <header><b>Tandem</b> <nav aria-label="pages">${pages.map(([p, title]) => html`<a href=${link(p)}
-      aria-current=${at.page === p ? "page" : undefined}>${title}</a>`)}</nav>
-      <span class=${`live ${unit.live ? "good" : "bad"}`} role="status" data-at=${unit.at}>${unit.live ? "Live" : unit.note
-        ? `NOT LIVE: ${unit.note}` : "…"}</span>
+      aria-current=${(within[at.page] ?? at.page) === p ? "page" : undefined}>${title}</a>`)}</nav>
+      <span class=${`live ${unit.live ? "good" : "bad"}`} role="status" data-at=${unit.at}>${unit.live
+        ? "Live" : unit.note ? `NOT LIVE: ${unit.note}` : "…"}</span>
       <button onClick=${() => setHelp(true)} aria-label="help">?</button></header>
     <main id="main" ref=${main} tabindex="-1"><${Page} at=${at} set=${set} /></main>
     ${help ? html`<${Help} close=${() => setHelp(false)} />` : null}`;

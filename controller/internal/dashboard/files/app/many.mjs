@@ -1,11 +1,10 @@
 // Orders to all nodes that a search selects: how many they are is asked first, and the order is for that many.
 import { parse, send, words } from "./api.mjs";
 import { cli } from "./commands.mjs";
-import { Act, Failure, html, useEffect, useState } from "./ui.mjs";
+import { Act, count, Failure, html, useEffect, useState } from "./ui.mjs";
 import { may } from "./unit.mjs";
 
 const order = (body) => send("POST", "/v1/nodes/order", body);
-const count = (n) => (n === 1 ? "1 node" : `${n} nodes`);
 
 // valued reads a value as the command does: JSON, or else a text as it is.
 function valued(text) {

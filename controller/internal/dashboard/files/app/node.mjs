@@ -3,9 +3,9 @@ import { ask, path, send, words } from "./api.mjs";
 import { cli } from "./commands.mjs";
 import { Entries } from "./events.mjs";
 import { classWord } from "./grid.mjs";
-import { Act, Because, Cli, Failure, html, link, looks, Marked, Simple, State, Time, useAnswer,
-  useUnit, when } from "./ui.mjs";
-import { unit } from "./unit.mjs";
+import { Act, Because, Cli, Failure, html, link, looks, Marked, measure, Simple, State, Time, useAnswer, useEffect,
+  useState, useUnit, when } from "./ui.mjs";
+import { may, unit } from "./unit.mjs";
 import { Memory, SlotActs } from "./workloads.mjs";
 
 // changedOf grows whenever something was heard of the node.
@@ -27,13 +27,18 @@ function Documents({ node }) {
     empty="Nothing was issued to it yet." />`;
 }
 
+const few = 8; // differing values that are shown unasked
+
 function Differences({ diff }) {
   if (!diff?.kinds) return null;
   const rows = diff.kinds.flatMap((k) => (k.changes ?? []).map((c) => ({ key: `${k.kind} ${c.pointer}`,
     cells: [`${k.kind} ${c.pointer}`, value(c.before), value(c.after)] })));
-  return html`<h3>Differs from what it should run</h3><${Simple} caption="differing values" head=${["Value", "Runs",
-    "Should run"]}
-    rows=${rows} empty="Nothing differs." />`;
+  const table = (caption, of) => html`<${Simple} caption=${caption} head=${["Value", "Runs", "Should run"]} rows=${of}
+    empty="Nothing differs." />`;
+  const more = rows.slice(few);
+  return html`<h3>Differs from what it should run</h3>${table("differing values", rows.slice(0, few))}
+    ${more.length ? html`<details><summary>${more.length} more values</summary>${table("more differing values", more)}
+      </details>` : null}`;
 }
 
 function HealthOf({ health, node }) {
@@ -46,15 +51,33 @@ function HealthOf({ health, node }) {
     ${node.health ? html`<p><${Marked} look=${node.health.state === "ok" ? "good" : "bad"}>${node.health.text}<//>
       <span class="faint"> told <${Time} at=${node.health.reportedAt} /></span></p>` : html`<p
         class="faint">It has told nothing of its health.</p>`}
-    ${raised.length ? html`<${Simple} caption="alerts" head=${["Alert", "Value", "Raised above", "Falls below",
+    ${raised.length ? html`<${Simple} caption="alerts" head=${["Alert", "Value", "Raised at", "Falls below",
       "Since"]}
-      rows=${raised.map((a) => ({ key: a.parameter, cells: [a.parameter, value(a.value), value(a.maxThreshold),
-        value(a.minThreshold),
-        html`<${Time} at=${a.since} />`] }))} />` : null}
+      rows=${raised.map((a) => ({ key: a.parameter, cells: [a.parameter, ...[a.value, a.maxThreshold,
+        a.minThreshold].map((v) => measure(a.parameter, v)), html`<${Time} at=${a.since} />`] }))} />` : null}
     ${checks.length ? html`<${Simple} caption="checks" head=${["Check", "State", "Text", "Since"]} rows=${checks} />`
       : null}
     <${Trial} trial=${r?.trial} /><${AgentSlots} slots=${r?.slots} current=${r?.current} />
     <${Cli} line=${cli.health({ node: node.node })} /></section>`;
+}
+
+// styles puts a style sheet of this page's own server in place, once.
+function styles(address) {
+  const known = [...document.styleSheets].some((s) => s.href === new URL(address, location.href).href);
+  return known ? undefined : new Promise((onload, onerror) => {
+    document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href: address, onload,
+      onerror: () => onerror(new Error("the controller does not send what curves look like")) }));
+  });
+}
+
+// Measured loads the curves with what paints them, which no other page needs.
+function Measured({ node, changed }) {
+  const [got, set] = useState({});
+  useEffect(() => {
+    Promise.all([import("/app/curves.mjs"), styles("/vendor/uplot.css")])
+      .then(([{ Curves }]) => set({ Curves }), (error) => set({ error }));
+  }, []);
+  return got.Curves ? html`<${got.Curves} node=${node} changed=${changed} />` : html`<${Failure} error=${got.error} />`;
 }
 
 function Trial({ trial }) {
@@ -114,6 +137,18 @@ function Orders({ node, again }) {
         </p>`;
 }
 
+// Back leads to a unit configuration with which this node gets what it had before: what it runs, if that is not what it
+// should run, or else what it should have run with the version before.
+function Back({ node }) {
+  const { desired, running } = node.documents?.config ?? {};
+  const { value } = useAnswer(() => ask("/v1/config/history"), [], desired?.version);
+  const good = (value?.versions ?? []).filter((v) => v.state === "accepted" || v.state === "imported");
+  const before = good[good.findLastIndex((v) => v.version === desired?.version) - 1]?.version;
+  const to = running && running.version !== desired?.version ? running.version : before;
+  if (!to || !may("operate")) return null;
+  return html`<p><a href=${link("apply", { node: node.node, to })}>Put this node back to ${to}…</a></p>`;
+}
+
 export function NodePage({ name }) {
   useUnit();
   const changed = changedOf(name), url = path("v1", "nodes", name);
@@ -132,8 +167,9 @@ export function NodePage({ name }) {
     <section aria-labelledby="h-why"><h2 id="h-why">Why</h2><${Because} why=${why} /></section>
     <${Orders} node=${node} again=${again} />
     <section aria-labelledby="h-docs"><h2 id="h-docs">What it runs, and should</h2><${Documents} node=${node} />
-      <${Differences} diff=${diff} /></section>
-    <${HealthOf} health=${health} node=${node} /><${Slots} node=${node} again=${again} /><${Components} node=${node} />
+      <${Back} node=${node} /><${Differences} diff=${diff} /></section>
+    <${HealthOf} health=${health} node=${node} /><${Measured} node=${node} changed=${changed} />
+    <${Slots} node=${node} again=${again} /><${Components} node=${node} />
     <${Story} name=${name} changed=${changed} /><${Cli} line=${cli.node({ node: name })} />`;
 }
 

@@ -1,7 +1,8 @@
 // Rollouts: waves as lanes, what holds each up and why. Policies: how far the nodes are.
 import { ask, path, query, send } from "./api.mjs";
 import { cli } from "./commands.mjs";
-import { Act, Because, Cli, Failure, html, link, looks, Marked, Simple, Time, useAnswer, useUnit } from "./ui.mjs";
+import { Act, Because, Cli, count, Failure, html, link, looks, Marked, Simple, Time, useAnswer,
+  useUnit } from "./ui.mjs";
 
 const ended = (r) => Boolean(r.ended);
 const phase = (r) => html`<${Marked} look=${r.held ? "wait" : looks[r.phase] ?? (ended(r) ? "note"
@@ -31,7 +32,7 @@ function Lane({ wave, number }) {
     class="faint">, not open</span>`}</span>
     <span class="bar" aria-hidden="true">${parts.map(([k, look]) => html`<span class=${look}
       style=${{ flexGrow: n[k] }} title=${`${n[k]} ${k}`}></span>`)}</span>
-    <span>${n.all} nodes${parts.map(([k]) => `, ${n[k]} ${k}`).join("")}</span></li>`;
+    <span>${wave.open || n.all ? count(n.all) : ""}${parts.map(([k]) => `, ${n[k]} ${k}`).join("")}</span></li>`;
 }
 
 export function Rollouts() {
@@ -41,14 +42,14 @@ export function Rollouts() {
   const list = [...(all?.rollouts ?? [])].reverse();
   return html`<h1>Rollouts and policies</h1><${Failure} error=${error} />
     <section aria-labelledby="h-rollouts"><h2 id="h-rollouts">Rollouts</h2>
-      ${list.filter((r) => !ended(r)).map((r) => html`<article key=${r.id} class="card"><h3><a
+      ${list.filter((r) => !ended(r)).map((r) => html`<article key=${r.id} class=${`card ${r.nodes.failed ? "bad"
+        : "wait"}`}><h3><a
         href=${link(`rollouts/${r.id}`)}>${r.id}</a> ${phase(r)}</h3>
         <p>${r.why}</p><ol class="lanes">${r.waves.map((w, i) => html`<${Lane} wave=${w} number=${i + 1} />`)}</ol>
         <p class="acts"><${RolloutActs} rollout=${r} done=${again} /></p></article>`)}
-      <${Simple} caption="rollouts" empty="There was none." head=${["Rollout", "Brings", "State", "Nodes", "Began",
-        "By", "What became of it"]}
-        rows=${all && list.map((r) => ({ key: r.id, cells: [html`<a href=${link(`rollouts/${r.id}`)}>${r.id}</a>`,
-          `${r.kind} ${r.version ?? ""}`, phase(r),
+      <${Simple} caption="rollouts that have ended" empty="None has ended yet." head=${["Rollout", "Brings", "State",
+        "Nodes", "Began", "By", "What became of it"]} rows=${all && list.filter(ended).map((r) => ({ key: r.id,
+        cells: [html`<a href=${link(`rollouts/${r.id}`)}>${r.id}</a>`, `${r.kind} ${r.version ?? ""}`, phase(r),
           `${r.nodes.passed ?? 0} of ${r.nodes.all}`, html`<${Time} at=${r.at} />`, r.who ?? "", r.why] }))} /><${Cli}
             line=${cli.rollouts()} /></section>
     <section aria-labelledby="h-policies"><h2 id="h-policies">Policies</h2>
@@ -56,7 +57,7 @@ export function Rollouts() {
         "Changed", "By", ""]}
         rows=${policies?.policies.map((p) => ({ key: p.name, cells: [html`<a
           href=${link(`policies/${p.name}`)}>${p.name}</a>`,
-          html`<${Marked} look=${p.enabled ? "good" : "off"}>${p.enabled ? "yes" : "no"}<//>`, `${p.matching} nodes`,
+          html`<${Marked} look=${p.enabled ? "good" : "off"}>${p.enabled ? "yes" : "no"}<//>`, count(p.matching),
           (p.states ?? []).map((s) => `${s.nodes} ${s.state}`).join(", "), html`<${Time} at=${p.at} />`, p.who ?? "",
             html`<${PolicyActs} policy=${p} done=${newly} />`] }))} />
       <${Cli} line=${cli.policies()} /></section>`;
@@ -69,7 +70,7 @@ export function RolloutPage({ id }) {
   const { value: why } = useAnswer(() => ask(`${path("v1", "rollouts", id)}/why`).catch(() => null), [id],
     u.fleet?.rev ?? 0);
   if (!r) return html`<h1>${id}</h1><${Failure} error=${error} />`;
-  return html`<h1>${id} ${phase(r)}</h1><${Failure} error=${error} /><p>${r.why}</p>
+  return html`<h1>${id} ${phase(r)}</h1><${Failure} error=${error} />${why ? null : html`<p>${r.why}</p>`}
     <p class="faint">${r.kind} ${r.version ?? ""}, begun ${r.who ? `by ${r.who} ` : ""}<${Time} at=${r.at} /></p>
     ${why ? html`<${Because} why=${why} />` : null}
     <ol class="lanes">${r.waves.map((w, i) => html`<${Lane} wave=${w} number=${i + 1} />`)}</ol>
@@ -104,7 +105,7 @@ export function PolicyPage({ name }) {
   if (!p) return html`<h1>${name}</h1><${Failure} error=${error} />`;
   return html`<h1>${name} <${Marked} look=${p.enabled ? "good" : "off"}>${p.enabled ? "enabled" : "not enabled"}<//>
     </h1>
-    <p>It matches ${p.matching} nodes.${p.rollout ? html` It goes out in <a
+    <p>It matches ${count(p.matching)}.${p.rollout ? html` It goes out in <a
       href=${link(`rollouts/${p.rollout}`)}>${p.rollout}</a>.` : null}</p>
     <p class="acts"><${PolicyActs} policy=${p} done=${again} /></p>
     <section aria-labelledby="h-far"><h2 id="h-far">How far the nodes are</h2><p>${(s?.states ?? []).map((c) =>

@@ -1,43 +1,53 @@
 // Trust and settings: certificates by the end of their validity, keys, CAs, tokens, maintenance, the journal.
 import { ask, path, query, send } from "./api.mjs";
 import { cli } from "./commands.mjs";
-import { Act, Cli, Failure, html, link, Marked, Simple, span, State, Time, useAnswer, useState,
+import { Act, Cli, count, Failure, html, link, Marked, Simple, span, State, Time, useAnswer, useState,
   useUnit } from "./ui.mjs";
 import { may } from "./unit.mjs";
 
 const day = 86400e3;
+const left = (at) => Date.parse(at) - Date.now();
+const end = (at) => html`<${Marked} look=${left(at) < 7 * day ? "bad" : left(at) < 21 * day ? "wait"
+  : "good"}>${left(at) > 0 ? `in ${span(left(at))}` : "it has ended"}<//>`;
 
-function Certificates() {
+// Next says which certificate ends next, of the nodes, the soonest first, and the CAs.
+function Next({ nodes, cas }) {
+  const all = [...nodes.slice(0, 1).map((n) => ({ at: n.identity.expires, of: html`that of <a
+    href=${link(`nodes/${n.node}`)}>${n.node}</a>` })),
+    ...cas.filter((c) => c.expires).map((c) => ({ at: c.expires, of: `that of the CA ${c.id}` }))];
+  const next = all.sort((a, b) => Date.parse(a.at) - Date.parse(b.at))[0];
+  return next && html`<p>The next certificate ends ${end(next.at)}: ${next.of}, on <${Time} at=${next.at} />.</p>`;
+}
+
+function Certificates({ cas }) {
   const { value, error } = useAnswer(() => ask(`/v1/nodes${query({ fields: "node,identity" })}`), []);
   const list = (value?.nodes ?? []).filter((n) => n.identity?.expires && n.identity.state === "joined")
     .sort((a, b) => Date.parse(a.identity.expires) - Date.parse(b.identity.expires));
-  const left = (n) => Date.parse(n.identity.expires) - Date.now();
   return html`<section aria-labelledby="h-certs"><h2 id="h-certs">Certificates of nodes</h2><${Failure}
     error=${error} />
-    ${list.length ? html`<p>The next one ends in ${span(left(list[0]))}: that of <a
-      href=${link(`nodes/${list[0].node}`)}>${list[0].node}</a>.</p>` : null}
-    <${Simple} caption="certificates of nodes" empty="No node has one." head=${["Node", "Ends", "In"]} rows=${value
+    <${Next} nodes=${list} cas=${cas?.cas ?? []} />
+    <${Simple} caption="certificates of nodes" empty="No node has one." head=${["Node", "Ends", "That is"]} rows=${value
       && list.slice(0, 50).map((n) => ({ key: n.node,
       cells: [html`<a href=${link(`nodes/${n.node}`)}>${n.node}</a>`, html`<${Time} at=${n.identity.expires} />`,
-        html`<${Marked} look=${left(n) < 7 * day ? "bad" : left(n) < 21 * day ? "wait"
-          : "good"}>${span(left(n))}<//>`] }))} />
+        end(n.identity.expires)] }))} />
     ${list.length > 50 ? html`<p class="faint">${list.length - 50} that end later are not shown.</p>`
       : null}</section>`;
 }
 
-function Authorities() {
-  const { value: cas, error } = useAnswer(() => ask("/v1/ca"), []);
+function Authorities({ cas, error }) {
   const { value: keys } = useAnswer(() => ask("/v1/keys"), []);
-  return html`<section aria-labelledby="h-cas"><h2 id="h-cas">Authorities and keys</h2><${Failure} error=${error} />
-    <${Simple} caption="CAs" head=${["CA", "State", "Ends", "Believed by", "Fingerprint"]} rows=${cas?.cas.map((c) =>
-      ({ key: c.id,
+  return html`<section aria-labelledby="h-cas"><h2 id="h-cas">Authorities and keys</h2>
+    ${error?.error?.code === "not-supported" ? html`<p class="faint">${error.error.message}</p>` : html`<${Failure}
+      error=${error} />`}
+    ${error ? null : html`<${Simple} caption="CAs" head=${["CA", "State", "Ends", "Believed by", "Fingerprint"]}
+      rows=${cas?.cas.map((c) => ({ key: c.id,
       cells: [c.id, html`<${State} of=${c.state} />`, html`<${Time} at=${c.expires} />`,
-        `${c.nodes} nodes${c.missing?.length ? `, not by ${c.missing.slice(0, 3).join(", ")}` : ""}`,
-          html`<code>${c.fingerprint}</code>`] }))} />
+        `${count(c.nodes)}${c.missing?.length ? `, not by ${c.missing.slice(0, 3).join(", ")}` : ""}`,
+          html`<code>${c.fingerprint}</code>`] }))} />`}
     <${Cli} line=${cli.cas()} />
     <${Simple} caption="signing keys" head=${["Signing key", "State", "Believed by"]} rows=${keys?.keys.map((k) =>
       ({ key: k.kid,
-      cells: [k.kid, html`<${State} of=${k.state} />`, `${k.nodes} nodes${k.missing?.length
+      cells: [k.kid, html`<${State} of=${k.state} />`, `${count(k.nodes)}${k.missing?.length
         ? `, not by ${k.missing.slice(0, 3).join(", ")}` : ""}`] }))} /><${Cli} line=${cli.keys()} /></section>`;
 }
 
@@ -76,12 +86,12 @@ function Journal() {
 export function Trust() {
   const u = useUnit();
   const { value: s } = useAnswer(() => ask("/v1/unit/status"), []);
-  return html`<h1>Trust and settings</h1><${Certificates} /><${Authorities} />${may("admin") ? html`<${Tokens} />`
-    : null}
-    <${Maintenance} /><${Journal} />
+  const { value: cas, error } = useAnswer(() => ask("/v1/ca"), []);
+  return html`<h1>Trust and settings</h1><${Certificates} cas=${cas} /><${Authorities} cas=${cas} error=${error} />
+    ${may("admin") ? html`<${Tokens} />` : null}<${Maintenance} /><${Journal} />
     <section aria-labelledby="h-about"><h2 id="h-about">About</h2><dl class="facts">
       <div><dt>Unit</dt><dd>${s?.unit}</dd></div><div><dt>Controller</dt><dd>${s?.version}</dd></div><div>
         <dt>Epoch</dt><dd>${s?.epoch}</dd></div>
       <div><dt>You</dt><dd>${u.self ? `${u.self.name}, with the role ${u.self.role}` : ""}</dd></div></dl>
-      <p class="faint">This page is made with Preact (MIT) and htm (Apache-2.0).</p></section>`;
+      <p class="faint">This page is made with Preact (MIT), htm (Apache-2.0) and uPlot (MIT).</p></section>`;
 }

@@ -67,6 +67,30 @@ export function when(t) {
   return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())} ${clock}`;
 }
 
+// colours are those of the page as they are now, for a canvas: of the user's scheme, or of what the user forces.
+let kept = null;
+export function colours(at) {
+  if (kept) return kept;
+  const probe = document.createElement("span"), all = {};
+  probe.style.forcedColorAdjust = "none";
+  at.append(probe);
+  for (const name of ["good", "wait", "bad", "off", "note", "text", "faint", "line", "link"]) {
+    probe.style.color = `var(--${name})`;
+    all[name] = getComputedStyle(probe).color;
+  }
+  probe.remove();
+  kept = all;
+  return all;
+}
+
+// onColours calls f when they have changed; it returns what ends that.
+export function onColours(f) {
+  const all = ["(prefers-color-scheme: dark)", "(forced-colors: active)"].map((q) => matchMedia(q));
+  for (const m of all) m.addEventListener("change", f);
+  return () => all.forEach((m) => m.removeEventListener("change", f));
+}
+onColours(() => { kept = null; }); // before all others hear of it
+
 export const Time = ({ at }) => (at ? html`<time datetime=${at} title=${new Date(at).toString()}>${when(at)}</time>`
   : null);
 
@@ -89,6 +113,16 @@ export function size(n) {
   return `${n >= 10 || i === 0 ? Math.round(n) : n.toFixed(1)} ${units[i]}`;
 }
 
+// measure is a measured value for people, by what it is of: a share, or bytes a second.
+export function measure(parameter, v) {
+  if (v === undefined || v === null) return "–";
+  if (parameter === "download" || parameter === "upload") return `${size(v)}/s`;
+  return `${(100 * v).toFixed(v > 0 && v < 0.0995 ? 1 : 0)} %`;
+}
+
+// count is "1 node", "2 nodes".
+export const count = (n, what = "node") => `${n} ${what}${n === 1 ? "" : "s"}`;
+
 // say tells a screen reader something, politely and seldom.
 let saidAt = 0;
 export function say(text) {
@@ -110,7 +144,7 @@ export const looks = {
   installed: "good", running: "good", completed: "good", rejected: "bad", rolledback: "bad", error: "bad",
     warning: "wait",
   good: "good", bad: "bad", waits: "wait", note: "note", succeeded: "good", aborted: "bad", paused: "wait",
-    done: "good",
+    done: "good", signing: "good",
 };
 
 export const State = ({ of }) => html`<${Marked} look=${looks[of] ?? "wait"}>${of}<//>`;
@@ -120,8 +154,8 @@ export function Because({ why }) {
   if (!why) return null;
   return html`<ol class="why">${(why.sentences ?? []).map((s) => html`<li>
     <p>${s.text}</p>
-    ${s.source ? html`<p class="faint">Known from ${s.source}</p>` : null}
-    ${s.changes ? html`<p class="faint">until ${s.changes}</p>` : null}</li>`)}</ol>`;
+    ${s.source || s.changes ? html`<p class="faint">${[s.source && `Known from ${s.source}`,
+      s.changes && `until ${s.changes}`].filter(Boolean).join("; ")}</p>` : null}</li>`)}</ol>`;
 }
 
 // Simple is a small table. head has the names of the columns, rows the cells; the first cell names the row.
@@ -138,12 +172,16 @@ export function Simple({ caption, head, rows, empty = "nothing" }) {
 
 // Act is a button for an order: it shows the command that it equals, asks before it does it, and says what came of it.
 // fields are what a person gives: {name, label, value, need}; act gets their values.
-export function Act({ label, role = "operate", cli, fields = [], act, danger, done, text }) {
+export function Act({ label, role = "operate", cli, fields = [], act, danger, done, text, disabled }) {
   const [open, setOpen] = useState(false);
   const [given, setGiven] = useState({});
   const [said, setSaid] = useState(null);
-  const first = useRef(null);
-  useEffect(() => { if (open) first.current?.focus(); }, [open]);
+  const first = useRef(null), button = useRef(null), was = useRef(false);
+  useEffect(() => {
+    if (open) first.current?.focus();
+    else if (was.current) button.current?.focus(); // nobody who has a keyboard alone begins anew
+    was.current = open;
+  }, [open]);
   if (!may(role)) return null;
   const values = Object.fromEntries(fields.map((f) => [f.name, given[f.name] ?? f.value ?? ""]));
   const run = async (e) => {
@@ -162,7 +200,7 @@ export function Act({ label, role = "operate", cli, fields = [], act, danger, do
     ? said.error.answer?.checks?.refused?.length ? said.error.answer.checks.refused.map((r) =>
       `${r.node}: ${words(r.errors[0])}`).join("; ") : said.error.message : said.text}</span>` : null;
   if (!open) {
-    return html`<span class="act"><button class=${danger ? "danger" : ""}
+    return html`<span class="act"><button ref=${button} class=${danger ? "danger" : ""} disabled=${disabled}
       onClick=${() => { setOpen(true); setSaid(null); }}
       >${label}</button> ${shown}</span>`;
   }

@@ -89,6 +89,15 @@ async function atOnce(slots, ask1) {
   return got;
 }
 
+// eats says which of some slots uses the most memory.
+function eats(got) {
+  const known = got.filter((g) => g.process?.memory), [first] = known;
+  if (!first) return "None of them says what it uses.";
+  const all = known.reduce((sum, g) => sum + g.process.memory, 0);
+  return known.length === 1 ? `${first.slot} uses ${size(all)} of memory.`
+    : `${first.slot} uses the most memory: ${size(first.process.memory)} of the ${size(all)} that they use together.`;
+}
+
 const most = 64; // slots that are asked at once
 
 // Memory asks the nodes what the processes of slots use, when somebody wants to know.
@@ -105,7 +114,8 @@ export function Memory({ slots }) {
   return html`<section aria-labelledby="h-memory"><h2 id="h-memory">What they use</h2>
     <button onClick=${run} disabled=${busy}>${busy ? "Asking the nodes…" : "Ask the nodes"}</button>
     ${running.length > most ? html`<p class="faint">The first ${most} of ${running.length} are asked.</p>` : null}
-    ${got ? html`<${Simple} caption="what workloads use" head=${["Slot", "Memory", "Processor time", "Processes"]}
+    ${got ? html`<p role="status">${eats(got)}</p><${Simple} caption="what workloads use"
+      head=${["Slot", "Memory", "Processor time", "Processes"]}
       rows=${got.map((g) => ({ key: g.slot,
       cells: [html`<a href=${link(`workloads/${g.slot}`)}>${g.slot}</a>`, g.error ? g.error.message
         : size(g.process?.memory ?? 0),
@@ -154,7 +164,8 @@ export function SlotPage({ slot }) {
   const r = why.slot.report;
   return html`<h1>${slot} <${Marked} look=${why.slot.settled ? "good"
     : looks[why.slot.state] ?? "wait"}>${why.slot.state}<//></h1>
-    <p>${why.answer}</p><p class="acts"><${SlotActs} slot=${why.slot} done=${again} /></p>
+    ${why.sentences ? null : html`<p>${why.answer}</p>`}
+    <p class="acts"><${SlotActs} slot=${why.slot} done=${again} /></p>
     <section aria-labelledby="h-known"><h2 id="h-known">What is known</h2>${why.sentences ? html`<${Because}
       why=${why} />` : html`<ol class="why">${why.findings.map((f) => html`<li><p><${Marked}
         look=${looks[f.state]}>${f.text}<//></p>
