@@ -3,6 +3,7 @@ package distribute
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -18,7 +19,8 @@ import (
 
 const (
 	livePage  = 250         // nodes that are looked at in one turn of the loop
-	liveRest  = 25          // times as long as a look took nothing is looked at
+	liveFew   = 50          // records after a look that are looked at without a rest
+	liveRest  = 25          // times as long as a look took nothing is looked at, if there are more
 	liveMost  = time.Second // but not longer
 	liveIdle  = time.Minute // without a viewer the table is given up
 	liveWhole = time.Minute // all nodes are looked at again: tokens end without a record
@@ -30,6 +32,8 @@ type watched struct {
 	turn chan struct{} // holds one token: who has it brings the table up to date
 	wake chan struct{} // somebody looks
 	news news
+
+	waited atomic.Int64 // nanoseconds that looks waited for the loop or for the turn, which is no work
 
 	mu      sync.Mutex
 	table   *liveview.Table // nil: nobody looks
@@ -56,13 +60,20 @@ func (w *watched) run(ctx context.Context) {
 		}
 		for t := w.kept(); t != nil; t = w.kept() {
 			changed, began := w.c.Changed(), w.c.cfg.Now()
+			w.waited.Store(0)
 			if err := w.fresh(ctx, t); err != nil {
 				w.c.cfg.Log.Debug("the table of nodes is not up to date", zap.Error(err))
 			}
-			took := w.c.cfg.Now().Sub(began)
-			rest := max(w.c.cfg.LiveEvery, min(liveRest*took, liveMost)) // nobody waits for viewers
-			if !pausing(ctx, rest, nil) || !pausing(ctx, liveIdle, changed) {
+			ended, records := w.c.cfg.Now(), w.c.journal.Load().Last()
+			took := ended.Sub(began) - time.Duration(w.waited.Load())
+			if !pausing(ctx, w.c.cfg.LiveEvery, nil) || !pausing(ctx, liveIdle, changed) {
 				return
+			}
+			if w.c.journal.Load().Last()-records > liveFew { // nobody waits for viewers
+				rest := min(liveRest*took, liveMost)
+				if !pausing(ctx, ended.Add(rest).Sub(w.c.cfg.Now()), nil) {
+					return
+				}
 			}
 		}
 		w.forget()
@@ -119,10 +130,23 @@ func (w *watched) use() *liveview.Table {
 	return w.table
 }
 
+// see is Core.see, and counts how long it waits.
+func (w *watched) see(ctx context.Context, look func(*fleet.Fleet)) error {
+	asked := w.c.cfg.Now()
+	return w.c.see(ctx, func(f *fleet.Fleet) {
+		w.waits(asked)
+		look(f)
+	})
+}
+
+func (w *watched) waits(since time.Time) { w.waited.Add(int64(w.c.cfg.Now().Sub(since))) }
+
 // fresh brings a table up to date.
 func (w *watched) fresh(ctx context.Context, t *liveview.Table) error {
+	asked := w.c.cfg.Now()
 	select {
 	case w.turn <- struct{}{}:
+		w.waits(asked)
 	case <-ctx.Done():
 		return wire.New(wire.CodeTimeout, "", "the nodes could not be looked at in time: "+ctx.Err().Error())
 	}
@@ -163,7 +187,7 @@ func (w *watched) noticed(
 ) (names []string, whole bool, err error) {
 	now := w.c.cfg.Now()
 	whole = w.known != t || now.Sub(w.whole) >= liveWhole
-	err = w.c.see(ctx, func(f *fleet.Fleet) {
+	err = w.see(ctx, func(f *fleet.Fleet) {
 		u.Epoch, u.Rev = w.c.journal.Load().Epoch(), f.Seq()
 		some, any := f.Changed()
 		if names, whole = some, whole || any; whole {
@@ -179,7 +203,7 @@ func (w *watched) noticed(
 // look adds the rows of some nodes to an update, or that they are gone.
 func (w *watched) look(ctx context.Context, names []string, u *liveview.Update) error {
 	now, nodes := w.c.cfg.Now(), make([]view.Node, 0, len(names))
-	err := w.c.see(ctx, func(f *fleet.Fleet) {
+	err := w.see(ctx, func(f *fleet.Fleet) {
 		for _, name := range names {
 			if n, _, known := f.Glance(name, now); known {
 				nodes = append(nodes, n)
@@ -207,7 +231,7 @@ func (w *watched) lookAt(ctx context.Context, u *liveview.Update) error {
 				}
 			}
 		}}
-	err := w.c.see(ctx, func(f *fleet.Fleet) {
+	err := w.see(ctx, func(f *fleet.Fleet) {
 		in.Trials = f.Trials()
 		in.Rollouts = why.Rollouts(f.Rollouts(), in.Now, versions(f)).Rollouts
 	})
