@@ -68,6 +68,13 @@ func TestLiveThatFails(t *testing.T) {
 	})
 }
 
+// lookedAtAll says when all nodes were looked at last.
+func lookedAtAll(w *watched) time.Time {
+	w.turn <- struct{}{}
+	defer func() { <-w.turn }()
+	return w.whole
+}
+
 // All nodes are looked at once more each minute while somebody watches: what ends by time alone has no record.
 func TestLiveLooksAtAllAgain(t *testing.T) {
 	withFaults(t, nil, func(t *testing.T, r *faulty) {
@@ -75,11 +82,11 @@ func TestLiveLooksAtAllAgain(t *testing.T) {
 		_, end, err := r.core.Live(t.Context(), op.LiveIn{})
 		r.mustBe("to watch", err, "")
 		defer end()
-		began := r.core.watched.whole
+		began := lookedAtAll(r.core.watched)
 		for i := range 3 {
 			time.Sleep(liveWhole + time.Second)
 			synctest.Wait()
-			if now := r.core.watched.whole; !now.After(began) {
+			if now := lookedAtAll(r.core.watched); !now.After(began) {
 				t.Errorf("after %d minutes all were looked at last at %v", i+1, now)
 			} else {
 				began = now
@@ -102,7 +109,11 @@ func TestLiveForgetsNodes(t *testing.T) {
 		_, err = r.core.Forget(t.Context(), op.Forget{Nodes: []string{"m"}})
 		r.mustBe("to forget", err, "")
 		f, err := r.core.Fleet(t.Context())
-		if _, there := r.core.watched.facts["m"]; err != nil || f.Nodes != 1 || there {
+		w := r.core.watched
+		w.turn <- struct{}{}
+		_, there := w.facts["m"]
+		<-w.turn
+		if err != nil || f.Nodes != 1 || there {
 			t.Errorf("%+v, still known: %v, %v", f, there, err)
 		}
 	})
