@@ -77,6 +77,9 @@ func (s *stream) send(b []byte) (int, error) {
 	return s.w.Write(b)
 }
 
+// piece is how much of a stream is written before it is sent: of ten thousand nodes no more is in memory.
+const piece = 64 << 10
+
 // lines sends values, one a line, and makes sure that they leave.
 func lines[T any](s *stream, values ...T) error {
 	var b bytes.Buffer
@@ -85,7 +88,12 @@ func lines[T any](s *stream, values ...T) error {
 		if err != nil {
 			return err
 		}
-		b.Write(line)
+		if b.Write(line); b.Len() >= piece {
+			if _, err := s.Write(b.Bytes()); err != nil {
+				return err
+			}
+			b.Reset()
+		}
 	}
 	if _, err := s.Write(b.Bytes()); err != nil {
 		return err
@@ -179,6 +187,7 @@ func watch[T any](
 				break
 			}
 		}
+		out = nil // it may be all nodes
 		if !s.wait(ctx, changed, a.cfg.WatchEvery) {
 			break
 		}
