@@ -130,11 +130,16 @@ func TestAgentReleaseMistakes(t *testing.T) {
 
 		plain + " " + plain + " --version 1.5.0 --url rbtorrent:0123": "a torrent is of one FILE",
 
-		signed("s1", "tandem-node 1.4.0") + " --version 1.5.0":                      "but with tandem-node 1.4.0",
-		signed("s2", "os 1.5.0") + " --version 1.5.0":                               "but with os 1.5.0",
-		signed("s3", "os 1.5.0"):                                                    "needs --version VERSION",
-		signed("s4", "tandem-node 1.4.0"):                                           "is not version 1.4.0",
-		signed("s5", "tandem-node 1.5.0 floor:1.6.0"):                               "the floor is above",
+		signed("s1", "tandem-node 1.4.0") + " --version 1.5.0": "but with tandem-node 1.4.0",
+		signed("s2", "os 1.5.0") + " --version 1.5.0":          "but with os 1.5.0",
+		signed("s3", "os 1.5.0"):                               "needs --version VERSION",
+		signed("s4", "tandem-node 1.4.0"):                      "is not version 1.4.0",
+		signed("s5", "tandem-node 1.5.0 floor:1.6.0"):          "the floor is above",
+		// FILE* names the signature as well; alone it is no program.
+		signed("s8", "tandem-node 1.4.0") + " " + filepath.Join(b.dir, "s8.minisig") + " --version 1.5.0": "but with " +
+			"tandem-node 1.4.0",
+		filepath.Join(b.dir, "s8.minisig") + " --version 1.4.0": "is no program for Linux",
+
 		signed("s6", "tandem-node 1.5.0") + " " + signed("s7", "tandem-node 1.6.0"): "but with tandem-node 1.6.0",
 	} {
 		out, errs, exit := b.run("", append([]string{"agent", "release"}, strings.Fields(args)...)...)

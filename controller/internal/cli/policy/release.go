@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,9 +45,9 @@ rbtorrent:… or magnet:…. An upload that was interrupted goes on when the sam
 again.
 
 FILE.minisig beside it, if there is one, is a publisher's signature, which nodes with
---publisher-key demand. Without --version its trusted comment says the version. A FILE for this
-machine is asked for its version (FILE version); of another one it is only looked at whether the
-version stands in it.`,
+--publisher-key demand; it may be named, too, as FILE* does. Without --version its trusted
+comment says the version. A FILE for this machine is asked for its version (FILE version); of
+another one it is only looked at whether the version stands in it.`,
 		Example: "  tandem agent release tandem-node --version 1.5.0\n" +
 			"  tandem agent release amd64/tandem-node arm64/tandem-node",
 		Args: cobra.ArbitraryArgs,
@@ -55,7 +56,7 @@ version stands in it.`,
 				return command.Lacks(cmd, "FILE")
 			}
 			var all []*program
-			for _, file := range args {
+			for _, file := range programs(args) {
 				p, err := look(file)
 				if err != nil {
 					return err
@@ -82,6 +83,14 @@ version stands in it.`,
 		"torrent of FILE; may be repeated")
 	cmd.Flags().BoolVar(&torrents, "bittorrent", false, "nodes with BitTorrent fetch the files from each other, too")
 	return cmd
+}
+
+// programs are the files that are named without the signatures of others among them, as FILE* names both.
+func programs(files []string) []string {
+	return slices.DeleteFunc(slices.Clone(files), func(file string) bool {
+		signed, ok := strings.CutSuffix(file, ".minisig")
+		return ok && slices.Contains(files, signed)
+	})
 }
 
 // program is a file that is to be released.
