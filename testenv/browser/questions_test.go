@@ -184,7 +184,7 @@ func TestSession(t *testing.T) {
 func TestHostileText(t *testing.T) {
 	r := newRig(t, 3)
 	ctx, _ := chromium(t)
-	const text = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`
+	const text = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script> \u202e \\u202e`
 	r.post("/v1/unit/maintenance", map[string]any{"for": "PT1H", "reason": text})
 	page(t, ctx, r, "view", "#/fleet", text)
 	eval[string](t, ctx, `location.hash = "#/events"`)

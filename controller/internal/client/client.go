@@ -24,6 +24,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"tandem.internal/controller/internal/apitoken"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/shared/wire"
 )
@@ -77,8 +78,10 @@ func New(opt Options) (*Client, error) {
 		return c, nil
 	}
 	u, err := url.Parse(opt.URL)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.User != nil {
-		if strings.Contains(opt.URL, "@") { // not shown: it may hold a password
+	token := strings.Contains(opt.URL, apitoken.Prefix) // as in a link to the dashboard
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.User != nil ||
+		u.Fragment != "" || token {
+		if token || strings.Contains(opt.URL, "@") { // not shown: it may hold a password
 			return nil, wire.New(wire.CodeInvalidArgument, "",
 				"the address carries credentials; a token has --token-file, or TANDEM_TOKEN")
 		}

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -47,6 +48,7 @@ type Sender interface {
 type sender struct {
 	to     notify.Receiver
 	client *http.Client
+	secret *regexp.Regexp // what of the address is not shown; nil: nothing is secret
 }
 
 // NewSender returns what sends by HTTP. It follows no redirect, uses no proxy, believes the receiver's own CA alone if
@@ -66,7 +68,7 @@ func NewSender(to notify.Receiver) (Sender, error) {
 	t := &http.Transport{DialContext: dialer.DialContext, TLSClientConfig: conf, TLSHandshakeTimeout: sendTimeout,
 		MaxIdleConns: 1, MaxConnsPerHost: 2, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: maxHeader,
 		DisableCompression: true, ForceAttemptHTTP2: true}
-	return &sender{to: to, client: &http.Client{Transport: t, Timeout: sendTimeout,
+	return &sender{to: to, secret: secretParts(&to), client: &http.Client{Transport: t, Timeout: sendTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}, nil
 }
 
@@ -109,7 +111,7 @@ func (s *sender) Send(ctx context.Context, m notify.Message, at time.Time) Answe
 	if cerr := res.Body.Close(); err == nil {
 		err = cerr
 	}
-	a := Answer{Status: res.StatusCode, Text: clean(string(text)), After: retryAfter(res.Header, at)}
+	a := Answer{Status: res.StatusCode, Text: s.clean(string(text)), After: retryAfter(res.Header, at)}
 	switch {
 	case err != nil && a.Status/100 != 2:
 		a.Err = s.plain(err)
@@ -131,7 +133,7 @@ func (s *sender) plain(err error) string {
 		}
 		err = u.Err
 	}
-	return clean(err.Error())
+	return s.clean(err.Error())
 }
 
 // retryAfter is for how long a receiver asks to be left alone (RFC 9110, 10.2.3).

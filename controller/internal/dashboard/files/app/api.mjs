@@ -6,6 +6,9 @@ const kept = "tandem.token";
 // turns are the characters that turn the direction of the text around them, as they are and as JSON may write them.
 const turns = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]|\\u(?:061c|200[ef]|202[a-e]|206[6-9])/gi;
 
+// written are the same in JSON, and before them its other escapes, which stay: \\u202e is a backslash and letters.
+const written = new RegExp(String.raw`\\[^u]|${turns.source}`, "gi");
+
 // Refused says that the token does not count: there is no use in trying again with it.
 export class Refused extends Error {}
 
@@ -39,7 +42,7 @@ export function useToken(text) {
 }
 
 // parse reads JSON of the controller, without what turns text.
-export const parse = (text) => JSON.parse(text.replace(turns, "\ufffd"));
+export const parse = (text) => JSON.parse(text.replace(written, (found) => (found.length === 2 ? found : "\ufffd")));
 
 // plain is text without what turns it and without control characters other than tab and newline.
 export const plain = (s) => s.replace(turns, "\ufffd").replace(/\r\n?/g,
