@@ -90,6 +90,10 @@ func TestAnswersOfReceivers(t *testing.T) {
 			w.Header().Set("Retry-After", sentAt.Add(time.Minute).Format(http.TimeFormat))
 			w.WriteHeader(429)
 		}, Answer{Status: 429, After: time.Minute, Err: "it answered 429 Too Many Requests"}},
+		{"later, by a date that has passed", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", sentAt.Add(-time.Minute).Format(http.TimeFormat))
+			w.WriteHeader(429)
+		}, Answer{Status: 429, Err: "it answered 429 Too Many Requests"}},
 		{"later, nonsense", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "99999999999999999999")
 			w.WriteHeader(429)
@@ -99,11 +103,12 @@ func TestAnswersOfReceivers(t *testing.T) {
 		},
 			Answer{Status: 307, Err: "it answered 307 Temporary Redirect, and redirects are not followed"}},
 		{"endless", func(w http.ResponseWriter, _ *http.Request) {
-			for range 10_000 {
+			for range 100_000 {
 				if _, err := w.Write([]byte(strings.Repeat("x", 1024))); err != nil {
 					return
 				}
 			}
+			t.Error("all of an answer of 100 MB was read")
 		}, Answer{Status: 200, Text: strings.Repeat("x", shownAnswer)}},
 		{"a large header", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X", strings.Repeat("x", 1<<20))
@@ -200,6 +205,9 @@ func TestNoAnswer(t *testing.T) {
 	own := made.(*sender)
 	if own.client.Timeout != sendTimeout {
 		t.Errorf("given up after %s", own.client.Timeout)
+	}
+	if own.client.Transport.(*http.Transport).Proxy != nil {
+		t.Error("a proxy of the environment is told")
 	}
 	own.client.Timeout = 50 * time.Millisecond
 	if a := made.Send(t.Context(), notify.Test("u1", "1", sentAt, &to), sentAt); a.Err != "no answer in 10s" {
