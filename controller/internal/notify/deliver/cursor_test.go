@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +14,8 @@ import (
 	"tandem.internal/controller/internal/notify"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/record"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
 )
 
 // What was told in the last second before a stop is on the disk, too: after a start it is not told again.
@@ -129,4 +132,71 @@ func TestTroubleIsToldInTime(t *testing.T) {
 			t.Errorf("told after %d tries, and not after %d", got, slices.Max(tried))
 		}
 	})
+}
+
+// TestClockSetBackWhileWaiting: a receiver that is well again is tried within a minute, also if the clock was set back
+// since it was decided when.
+func TestClockSetBackWhileWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, o := newBook(), newTown()
+		var back atomic.Int64
+		l := begin(t, Config{Dir: t.TempDir(), Unit: "u1", Journal: b, NewSender: o.sender,
+			Chance: func() float64 { return 1 },
+			Now:    func() time.Time { return time.Now().Add(-time.Duration(back.Load())) }})
+		defer l.end(t)
+		add(t, l.Manager, op.NewNotice{Name: "r"})
+		o.setDown("r", "down")
+		b.happen(1)
+		for time.Sleep(2 * time.Hour); time.Until(l.workers["r"].shown.Load().NextTry) < 14*time.Minute; {
+			time.Sleep(time.Second)
+		}
+		back.Store(int64(24 * time.Hour))
+		o.setDown("r", "")
+		time.Sleep(longestWait + time.Second)
+		sameIDs(t, "r", o.ids("r"), from(2, 2))
+	})
+}
+
+// TestAddAfterTheNewest: a receiver cannot begin after a record that there is not.
+func TestAddAfterTheNewest(t *testing.T) {
+	b, o := newBook(), newTown()
+	b.happen(3)
+	m, err := Open(Config{Dir: t.TempDir(), Unit: "u1", Journal: b, NewSender: o.sender})
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := uint64(4)
+	in := op.NewNotice{Name: "r", URL: "https://r", After: &after}
+	if _, err := m.Add(t.Context(), in); wire.AsError(err).Code != wire.CodeBadValue {
+		t.Errorf("after record 4 of 3: %v", err)
+	}
+	after = 3
+	if _, err := m.Add(t.Context(), in); err != nil {
+		t.Errorf("after record 3 of 3: %v", err)
+	}
+}
+
+// TestBehind: who is well and far from the newest record is behind.
+func TestBehind(t *testing.T) {
+	w := worker{}
+	for lag, want := range map[uint64]string{0: "ok", behindBy: "ok", behindBy + 1: "behind"} {
+		w.shown.Store(&view.NoticeReceiver{State: "ok", Cursor: 7})
+		if v := w.view(7 + lag); v.State != want || v.Lag != lag {
+			t.Errorf("%d: %+v", lag, v)
+		}
+	}
+	if v := w.view(3); v.Lag != 0 {
+		t.Errorf("of an older journal: %+v", v)
+	}
+}
+
+// TestAbout: the journal has all of what a receiver is told of, and nothing secret of its address.
+func TestAbout(t *testing.T) {
+	r := notify.Receiver{URL: "http://h:1/secret?x", Insecure: true, Always: true, Filter: notify.Filter{Level: "error",
+		Types: []string{"live", "boot"}, Nodes: []string{"a", "b*"}, Who: []string{"c"}, Where: "type:press"}}
+	want := "http://h:1, level error, types live boot, nodes a b*, who c, where type:press, also during maintenance, " +
+		"without TLS"
+	if got := about(&r); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
 }

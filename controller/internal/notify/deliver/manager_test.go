@@ -119,6 +119,9 @@ func TestAddAndRemove(t *testing.T) {
 		if v, err := l.Remove(t.Context(), op.NoticeIn{Receiver: "r"}); err != nil || v.State != "stopped" {
 			t.Errorf("%+v %v", v, err)
 		}
+		if _, there := files(t, dir)["notice-r.json"]; there || o.closed != 1 {
+			t.Errorf("how far it had come is there: %v; %d closed", there, o.closed)
+		}
 		if _, err := l.Show(t.Context(), op.NoticeIn{Receiver: "r"}); wire.AsError(err).Code != wire.CodeNotFound {
 			t.Errorf("after its removal: %v", err)
 		}

@@ -146,6 +146,7 @@ type town struct {
 	slow   map[string]time.Duration
 	lost   map[string]int // so many answers do not arrive
 	bodies map[string]string
+	closed int // senders
 }
 
 func newTown() *town {
@@ -201,7 +202,11 @@ func (o inTown) Send(ctx context.Context, m notify.Message, _ time.Time) Answer 
 	return Answer{Status: 200}
 }
 
-func (inTown) Close() {}
+func (o inTown) Close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed++
+}
 
 // life is a manager that runs.
 type life struct {

@@ -1,12 +1,15 @@
 package deliver
 
 import (
+	"crypto/ed25519"
 	"crypto/hmac"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"io"
+	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -180,6 +183,9 @@ func TestTLS(t *testing.T) {
 	if a := send(t, notify.Receiver{URL: s.URL}); !strings.Contains(a.Err, "certificate") {
 		t.Errorf("without: %+v", a)
 	}
+	if a := send(t, notify.Receiver{URL: s.URL, CA: otherCA(t)}); !strings.Contains(a.Err, "certificate") {
+		t.Errorf("with another CA: %+v", a)
+	}
 	if _, err := NewSender(notify.Receiver{URL: s.URL, CA: "none"}); err == nil {
 		t.Error("a CA that is none was accepted")
 	}
@@ -213,4 +219,17 @@ func TestNoAnswer(t *testing.T) {
 	if a := made.Send(t.Context(), notify.Test("u1", "1", sentAt, &to), sentAt); a.Err != "no answer in 10s" {
 		t.Errorf("%+v", a)
 	}
+}
+
+// otherCA is the certificate of a CA that vouches for nobody.
+func otherCA(t *testing.T) string {
+	t.Helper()
+	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(nil, c, c, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
