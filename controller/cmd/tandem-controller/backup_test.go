@@ -147,7 +147,7 @@ func TestBackupFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"badkey/unit-key.pem": "x",
+		"badkey/unit-key.pem": "x", "badkey/ca-key.pem": "x", // is backed up as it is
 		"key":                 "# a comment\n" + id.String() + "\n", "other": other.String() + "\n",
 		"pass":  "secret\nrest\n",
 		"empty": "\n", "text": "no backup\n", "config": "unit: u1\nstate-dir: " + in("state") + "\nbackup-to: [" +
