@@ -291,3 +291,22 @@ func TestWhoLeavesIsLetGo(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestOneCountServesMany: who scrapes within a second gets what was counted, and the unit is not counted again.
+func TestOneCountServesMany(t *testing.T) {
+	clock, counts := now, 0
+	m := shown.New(shown.Config{Kinds: kinds.All(), Now: func() time.Time { return clock }})
+	m.Attach(unit{tally: func(context.Context) (*view.Tally, error) {
+		counts++
+		return full(), nil
+	}})
+	for i, c := range []struct {
+		after time.Duration
+		want  int
+	}{{0, 1}, {0, 1}, {999 * time.Millisecond, 1}, {time.Millisecond, 2}, {-time.Hour, 3}} {
+		clock = clock.Add(c.after)
+		if scrape(t, m); counts != c.want {
+			t.Errorf("scrape %d: counted %d times, want %d", i, counts, c.want)
+		}
+	}
+}

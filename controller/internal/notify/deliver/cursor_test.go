@@ -51,7 +51,7 @@ func TestWhoseCursor(t *testing.T) {
 		"another registration": {change: func(r *notify.Receiver, _ *notify.Progress) { r.ID = "0000000000000000" }},
 		"another journal":      {change: func(_ *notify.Receiver, p *notify.Progress) { p.Hash = "0123456789abcdef" }},
 		"an older journal":     {change: func(_ *notify.Receiver, p *notify.Progress) { p.Seq = 99 }},
-		"damage":               {file: [2]string{`"progress":{`, `"progress":{"goneTo":1,`}},
+		"damage":               {file: [2]string{`"goneTo":0`, `"goneTo":1`}},
 		"another format":       {file: [2]string{`"format":1`, `"format":2`}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -73,6 +73,9 @@ func TestWhoseCursor(t *testing.T) {
 			}
 			text, rerr := os.ReadFile(l.path("r"))
 			other := strings.Replace(string(text), c.file[0], c.file[1], 1)
+			if c.file[0] != "" && other == string(text) {
+				t.Fatal(other)
+			}
 			if err := errors.Join(err, rerr, os.WriteFile(l.path("r"), []byte(other), 0o600)); err != nil {
 				t.Fatal(err)
 			}
