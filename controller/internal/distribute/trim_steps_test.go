@@ -11,6 +11,7 @@ import (
 	"tandem.internal/controller/internal/record"
 	"tandem.internal/controller/internal/retain"
 	"tandem.internal/shared/durable"
+	"tandem.internal/shared/race"
 )
 
 // trimming is a trim that ends after some of its writes.
@@ -26,7 +27,7 @@ type trimming struct {
 // however few records are kept, by number, by age, or by a clock that is ahead for years.
 func TestTrimEndsAfterAnyWrite(t *testing.T) {
 	keeps := []int{-1, 1, 2, 3}
-	if underRace || testing.Short() {
+	if race.Enabled || testing.Short() {
 		keeps = []int{-1}
 	}
 	for _, keep := range keeps {
