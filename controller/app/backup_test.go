@@ -315,3 +315,16 @@ func TestFinalBackupIsThereBeforeTheFence(t *testing.T) {
 		}
 	}
 }
+
+// TestSettingsOfABackup: what is for one start alone is not among the settings of a backup, what else is set is.
+func TestSettingsOfABackup(t *testing.T) {
+	cfg := Config{Unit: "u1", NewKey: true, NewEpoch: true, NewCA: true, HTTPKey: "k.pem"}
+	files := cfg.settingsFiles()
+	text := string(files[0].Text)
+	if !strings.Contains(text, "unit: \"u1\"\n") || strings.Contains(text, "new-") || !cfg.NewCA {
+		t.Errorf("%s", text)
+	}
+	if len(files) != 2 || files[1].Name != "http-key" || files[1].Path != "k.pem" {
+		t.Errorf("%+v", files[1:])
+	}
+}

@@ -57,7 +57,7 @@ func TestCompletion(t *testing.T) {
 		"context remove line5": "line5", "nodes --context l": "line4 line5", "context use line4 ": "",
 		"token create ": "", "diag --logs ": allNodes, "diag --logs node-2,": "node-2,node-1 node-2,node-3 node-2,node-4",
 		"diag --logs node-2,node-3,node-1": "node-2,node-3,node-1", "diag --logs node-2,x": "",
-		"events --node node-2,": "",
+		"events --node node-2,": "", "policy match p --node node-": "",
 	} {
 		if got := b.completes(strings.Split(args, " ")...); got != want {
 			t.Errorf("%s: %q, want %q", args, got, want)

@@ -98,7 +98,7 @@ func (a *App) complete(c *cobra.Command) {
 	}
 	for _, name := range []string{"node", "logs"} {
 		f, completes := c.Flags().Lookup(name), a.completion(nodesNamed)
-		if f == nil {
+		if f == nil || strings.Contains(f.Usage, "`file`") {
 			continue
 		}
 		if f.Value.Type() == "stringSlice" {
