@@ -63,11 +63,11 @@ func TestReleaseLooksFirst(t *testing.T) {
 	}{
 		"the folder is there":         {[]string{"deploy"}, "", "deploy is there already", ""},
 		"no such key":                 {[]string{"new/out", "none", "password"}, "", "KEY=none cannot be read", ""},
-		"no such password":            {[]string{"new/out", "key", "none"}, "", "PASSWORD_FILE=none cannot be read", ""},
+		"no such password":            {[]string{"new/out", "key", "none"}, "", "=none cannot be read", ""},
 		"a password for nothing":      {[]string{"new/out", "", "password"}, "", "there is no KEY", ""},
 		"the wrong password":          {[]string{"new/out", "key", "wrong"}, "", "=wrong: the password is wrong", ""},
-		"no password in the file":     {[]string{"new/out", "key", "empty"}, "", "PASSWORD_FILE=empty has no password", ""},
-		"no password":                 {[]string{"new/out", "key"}, "", "KEY=key does not sign: the password is wrong", ""},
+		"no password in the file":     {[]string{"new/out", "key", "empty"}, "", "=empty has no password", ""},
+		"no password":                 {[]string{"new/out", "key"}, "", "=key does not sign: the password is wrong", ""},
 		"packages of another version": {[]string{"new/out"}, "tandem_0.9.0_amd64.deb", "is not of version 1.0.0", ""},
 		"a folder in a file":          {[]string{"key/out"}, "", "OUT=key/out cannot be made there", ""},
 		"no such key of apt":          {[]string{"new/out"}, "", "APT_KEY=none cannot be read", "none"},
@@ -119,7 +119,8 @@ func TestReleaseHasOneVersion(t *testing.T) {
 	if want := "programs 1.0.1\nrun ./testenv/cmd/release -version 1.0.1 "; !strings.HasPrefix(string(built), want) {
 		t.Errorf("with VERSION: built %q, want %q", built, want)
 	}
-	sums := "publisher sign-file new/out/SHA256SUMS --version 1.0.1 --key key --password-file - --component tandem-release\n"
+	sums := "publisher sign-file new/out/SHA256SUMS --version 1.0.1 --key key --password-file - " +
+		"--component tandem-release\n"
 	if !strings.Contains(string(signed), sums) {
 		t.Errorf("signed %q, want %q", signed, sums)
 	}

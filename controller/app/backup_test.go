@@ -284,8 +284,8 @@ func TestMovedDuringAStart(t *testing.T) {
 
 var noon = time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
 
-// TestFinalBackupIsThereBeforeTheFence: a controller does not start any more when the last backup has its name, and does
-// when it has got none.
+// TestFinalBackupIsThereBeforeTheFence: a controller does not start any more when the last backup has its name, and
+// does when it has got none.
 func TestFinalBackupIsThereBeforeTheFence(t *testing.T) {
 	id, err := age.GenerateX25519Identity()
 	if err != nil {

@@ -14,7 +14,7 @@ type failures []string
 
 func (f *failures) Errorf(format string, a ...any) { *f = append(*f, fmt.Sprintf(format, a...)) }
 
-// TestLinesWithoutUnit: a line without its unit, or with another one, fails a test, whatever its level and whoever logs it.
+// TestLinesWithoutUnit: a line without its unit, or with another one, fails a test, whatever its level.
 func TestLinesWithoutUnit(t *testing.T) {
 	var got failures
 	log := zap.New(&unitCore{t: &got, of: "node-1"})

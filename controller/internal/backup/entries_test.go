@@ -140,7 +140,7 @@ func TestRestoresOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// TestMovedUnitIsLeftAlone: what a restore that has not ended has left is removed, but not if a unit was moved from there.
+// TestMovedUnitIsLeftAlone: what a restore that has not ended has left is removed, but not where a unit was moved from.
 func TestMovedUnitIsLeftAlone(t *testing.T) {
 	file, _ := made(t, false)
 	dir := t.TempDir()
@@ -150,7 +150,7 @@ func TestMovedUnitIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestSecretKeysAreNotShown: whoever gives a secret key for a public one does not find it in the error, however written.
+// TestSecretKeysAreNotShown: whoever gives a secret key for a public one does not find it in the error.
 func TestSecretKeysAreNotShown(t *testing.T) {
 	for _, text := range []string{key.String(), strings.ToLower(key.String()), "key: " + key.String()} {
 		_, err := Recipients([]string{text})

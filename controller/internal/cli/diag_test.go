@@ -288,8 +288,8 @@ func TestDiagAsksSomeAgents(t *testing.T) {
 	}
 }
 
-// TestDiagLogsWithoutAnEnd: an agent that says without an end that there is more is asked so often, and what it has sent
-// is there; a node that was named twice is asked once, and one whose name is no file's has none.
+// TestDiagLogsWithoutAnEnd: an agent that says without an end that there is more is asked so often, and what it has
+// sent is there; a node that was named twice is asked once, and one whose name is no file's has none.
 func TestDiagLogsWithoutAnEnd(t *testing.T) {
 	u := apitest.StartSample(t)
 	var asked atomic.Int64

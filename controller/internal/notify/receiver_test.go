@@ -151,7 +151,8 @@ func TestMatch(t *testing.T) {
 		want          bool
 	}{
 		{"a", "a", true}, {"a", "ab", false}, {"*", "", true}, {"a*a", "a", false}, {"a*a", "aa", true},
-		{"a*b*c", "a-b-c", true}, {"a*b*c", "acb", false}, {"**", "x", true}, {"*ab*ba*", "aba", false}, {"*b*", "abc", true}, {"", "", true},
+		{"a*b*c", "a-b-c", true}, {"a*b*c", "acb", false}, {"**", "x", true}, {"*ab*ba*", "aba", false},
+		{"*b*", "abc", true}, {"", "", true},
 	} {
 		if got := matches(c.pattern, c.name); got != c.want {
 			t.Errorf("%q %q: %v", c.pattern, c.name, got)

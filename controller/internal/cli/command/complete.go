@@ -167,8 +167,8 @@ func (a *App) completion(from source) cobra.CompletionFunc {
 	}
 }
 
-// lastOf completes the last one of a list with commas between, with what is not in the list yet. Another comma may follow
-// what was completed.
+// lastOf completes the last one of a list with commas between, with what is not in the list yet. Another comma may
+// follow what was completed.
 func lastOf(one cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		at := strings.LastIndexByte(prefix, ',') + 1
