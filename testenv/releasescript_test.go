@@ -67,7 +67,7 @@ func TestReleaseLooksFirst(t *testing.T) {
 		"a password for nothing":      {[]string{"new/out", "", "password"}, "", "there is no KEY", ""},
 		"the wrong password":          {[]string{"new/out", "key", "wrong"}, "", "=wrong: the password is wrong", ""},
 		"no password in the file":     {[]string{"new/out", "key", "empty"}, "", "=empty has no password", ""},
-		"no password":                 {[]string{"new/out", "key"}, "", "=key does not sign: the password is wrong", ""},
+		"no password":                 {[]string{"new/out", "key"}, "", "does not sign: the password is wrong", ""},
 		"packages of another version": {[]string{"new/out"}, "tandem_0.9.0_amd64.deb", "is not of version 1.0.0", ""},
 		"a folder in a file":          {[]string{"key/out"}, "", "OUT=key/out cannot be made there", ""},
 		"no such key of apt":          {[]string{"new/out"}, "", "APT_KEY=none cannot be read", "none"},

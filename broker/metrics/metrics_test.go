@@ -14,8 +14,8 @@ func TestFigures(t *testing.T) {
 	r := metrics.NewRegistry("1.2.3")
 	r.MustRegister(metrics.Broker(func() server.Stats {
 		return server.Stats{Connections: 1, Clients: 2, Retained: 3, Subscriptions: 4, Received: 5, Sent: 6,
-			BytesReceived: 7, BytesSent: 8, Dropped: 9, DeniedPublishes: 10, DeniedSubscribes: 11, Refused: 12, Stalled: 13,
-			Takeovers: 14, Taken: 15, IntakeFailures: 16, EventsLost: 17}
+			BytesReceived: 7, BytesSent: 8, Dropped: 9, DeniedPublishes: 10, DeniedSubscribes: 11, Refused: 12,
+			Stalled: 13, Takeovers: 14, Taken: 15, IntakeFailures: 16, EventsLost: 17}
 	}))
 	text, err := metrics.Text(r)
 	if err != nil {
