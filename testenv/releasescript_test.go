@@ -41,7 +41,8 @@ func releaseTree(t *testing.T) (dir string, run func(env []string, args ...strin
 	write("tools/go", "#!/bin/sh\necho \"$*\" >>built\n")
 	write("tools/make", "#!/bin/sh\nfor w; do case $w in CLI=*) cp tools/tandem \"${w#CLI=}\" ;; esac; done\n")
 	write("tools/tandem", "#!/bin/sh\nread -r line\n"+
-		"[ \"$line\" = right ] || { echo 'tandem: the password is wrong' >&2; exit 2; }\n")
+		"[ \"$line\" = right ] || { echo 'tandem: the password is wrong' >&2; exit 2; }\necho \"$*\" >>signed\n")
+	write("deploy/ship/apt-sign", "#!/bin/sh\n[ \"$2\" = key ] || { echo 'apt-sign: no secret key' >&2; exit 1; }\n")
 	return dir, func(env []string, args ...string) (string, error) {
 		cmd := exec.Command(filepath.Join(dir, "deploy/ship/release"), args...)
 		cmd.Env = append([]string{"PATH=" + filepath.Join(dir, "tools") + ":" + os.Getenv("PATH"), "HOME=" + dir,
@@ -58,15 +59,21 @@ func TestReleaseLooksFirst(t *testing.T) {
 		args []string
 		pack string // a file in bin/packages
 		want string
+		apt  string // APT_KEY
 	}{
-		"the folder is there":         {[]string{"deploy"}, "", "deploy is there already"},
-		"no such key":                 {[]string{"new/out", "none", "password"}, "", "KEY=none cannot be read"},
-		"no such password":            {[]string{"new/out", "key", "none"}, "", "PASSWORD_FILE=none cannot be read"},
-		"a password for nothing":      {[]string{"new/out", "", "password"}, "", "there is no KEY"},
-		"the wrong password":          {[]string{"new/out", "key", "wrong"}, "", "=wrong: the password is wrong"},
-		"no password in the file":     {[]string{"new/out", "key", "empty"}, "", "PASSWORD_FILE=empty has no password"},
-		"no password":                 {[]string{"new/out", "key"}, "", "KEY=key does not sign: the password is wrong"},
-		"packages of another version": {[]string{"new/out"}, "tandem_0.9.0_amd64.deb", "is not of version 1.0.0"},
+		"the folder is there":         {[]string{"deploy"}, "", "deploy is there already", ""},
+		"no such key":                 {[]string{"new/out", "none", "password"}, "", "KEY=none cannot be read", ""},
+		"no such password":            {[]string{"new/out", "key", "none"}, "", "=none cannot be read", ""},
+		"a password for nothing":      {[]string{"new/out", "", "password"}, "", "there is no KEY", ""},
+		"the wrong password":          {[]string{"new/out", "key", "wrong"}, "", "=wrong: the password is wrong", ""},
+		"no password in the file":     {[]string{"new/out", "key", "empty"}, "", "=empty has no password", ""},
+		"no password":                 {[]string{"new/out", "key"}, "", "does not sign: the password is wrong", ""},
+		"packages of another version": {[]string{"new/out"}, "tandem_0.9.0_amd64.deb", "is not of version 1.0.0", ""},
+		"a folder in a file":          {[]string{"key/out"}, "", "OUT=key/out cannot be made there", ""},
+		"no such key of apt":          {[]string{"new/out"}, "", "APT_KEY=none cannot be read", "none"},
+		"nothing to sign for apt":     {[]string{"new/out"}, "", "there is nothing for APT_KEY to sign", "key"},
+		"a key that apt cannot use": {[]string{"new/out"}, "tandem_1.0.0_amd64.deb", "apt-sign: no secret key",
+			"wrong"},
 	} {
 		dir, run := releaseTree(t)
 		if c.pack != "" {
@@ -75,7 +82,7 @@ func TestReleaseLooksFirst(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		out, err := run(nil, c.args...)
+		out, err := run([]string{"APT_KEY=" + c.apt}, c.args...)
 		if err == nil || !strings.Contains(out, c.want) {
 			t.Errorf("%s: %v, want %q: %s", name, err, c.want, out)
 		}
@@ -101,5 +108,20 @@ func TestReleaseHasOneVersion(t *testing.T) {
 		if want := change != ""; (err != nil) != want || changed != want {
 			t.Errorf("changed to %q: %v: %s", change, err, out)
 		}
+	}
+	dir, run := releaseTree(t)
+	out, err := run([]string{"VERSION=1.0.1"}, "new/out", "key", "password")
+	built, berr := os.ReadFile(filepath.Join(dir, "built"))
+	signed, serr := os.ReadFile(filepath.Join(dir, "signed"))
+	if err := errors.Join(err, berr, serr); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if want := "programs 1.0.1\nrun ./testenv/cmd/release -version 1.0.1 "; !strings.HasPrefix(string(built), want) {
+		t.Errorf("with VERSION: built %q, want %q", built, want)
+	}
+	sums := "publisher sign-file new/out/SHA256SUMS --version 1.0.1 --key key --password-file - " +
+		"--component tandem-release\n"
+	if !strings.Contains(string(signed), sums) {
+		t.Errorf("signed %q, want %q", signed, sums)
 	}
 }

@@ -3,6 +3,8 @@ package app
 import (
 	"bytes"
 	"context"
+	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -281,3 +283,48 @@ func TestMovedDuringAStart(t *testing.T) {
 }
 
 var noon = time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+
+// TestFinalBackupIsThereBeforeTheFence: a controller does not start any more when the last backup has its name, and
+// does when it has got none.
+func TestFinalBackupIsThereBeforeTheFence(t *testing.T) {
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{Unit: "u1", StateDir: filepath.Join(t.TempDir(), "state"), SubscribeQoS: 1}
+	a, err := New(cfg, Deps{NoAPI: true, Machine: ThisMachine()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := a.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	full := errors.New("the disk is full")
+	for _, result := range []error{full, nil} {
+		_, err := BackupStopped(t.Context(), cfg, io.Discard, []age.Recipient{id.Recipient()}, false, true, time.Now(),
+			"b.age", func() error {
+				if err := backup.Check(cfg.StateDir); err != nil {
+					t.Errorf("before the backup has its name: %v", err)
+				}
+				return result
+			})
+		if !errors.Is(err, result) || (backup.Check(cfg.StateDir) == nil) != (result != nil) {
+			t.Errorf("%v: %v, and then %v", result, err, backup.Check(cfg.StateDir))
+		}
+	}
+}
+
+// TestSettingsOfABackup: what is for one start alone is not among the settings of a backup, what else is set is.
+func TestSettingsOfABackup(t *testing.T) {
+	cfg := Config{Unit: "u1", NewKey: true, NewEpoch: true, NewCA: true, HTTPKey: "k.pem"}
+	files := cfg.settingsFiles()
+	text := string(files[0].Text)
+	if !strings.Contains(text, "unit: \"u1\"\n") || strings.Contains(text, "new-") || !cfg.NewCA {
+		t.Errorf("%s", text)
+	}
+	if len(files) != 2 || files[1].Name != "http-key" || files[1].Path != "k.pem" {
+		t.Errorf("%+v", files[1:])
+	}
+}

@@ -2,7 +2,6 @@ package env
 
 import (
 	"slices"
-	"testing"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -20,7 +19,7 @@ func (e *Env) log(name string) *zap.Logger {
 
 // unitCore fails the test when a line, of any level, does not say which unit it is of.
 type unitCore struct {
-	t   *testing.T
+	t   interface{ Errorf(string, ...any) }
 	of  string // which program's
 	has bool
 }

@@ -20,6 +20,7 @@ import (
 	"filippo.io/age"
 	"github.com/go-json-experiment/json"
 
+	"tandem.internal/controller/internal/artefact/store"
 	"tandem.internal/controller/internal/backup"
 	"tandem.internal/controller/internal/ca"
 	"tandem.internal/controller/internal/journal"
@@ -146,9 +147,13 @@ func TestBackupFiles(t *testing.T) {
 	if _, err := ca.Open(ca.Config{Unit: "u1", Dir: in("mine")}); err != nil {
 		t.Fatal(err)
 	}
+	digest := fmt.Sprintf("sha256:%x", sha256.Sum256([]byte("an artefact")))
+	if err := store.Put(in("mine/artefacts"), digest, strings.NewReader("an artefact")); err != nil {
+		t.Fatal(err)
+	}
 	for name, text := range map[string]string{
-		"badkey/unit-key.pem": "x",
-		"key":                 "# a comment\n" + id.String() + "\n", "other": other.String() + "\n",
+		"badkey/unit-key.pem": "x", "badkey/ca-key.pem": "x", // is backed up as it is
+		"key": "# a comment\n" + id.String() + "\n", "other": other.String() + "\n",
 		"pass":  "secret\nrest\n",
 		"empty": "\n", "text": "no backup\n", "config": "unit: u1\nstate-dir: " + in("state") + "\nbackup-to: [" +
 			id.Recipient().String() + "]\n",
@@ -157,7 +162,7 @@ func TestBackupFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, new := range []string{"new", "new2", "new3"} {
+	for _, new := range []string{"new", "new2", "new3", "new4"} {
 		if err := os.Mkdir(in(new), 0o700); err != nil { // root is told to make it
 			t.Fatal(err)
 		}
@@ -211,9 +216,15 @@ func TestBackupFiles(t *testing.T) {
 		{"restore " + in("p") + " --passphrase-file " + in("pass") + " --state-dir " + in("new") + " --revoked n1 " +
 			"--revoked operator/ann", "", 0, "never heard of node/n1: it is revoked all the same"},
 		{"create " + in("f") + " " + state + to + " --final", "", 0, "no controller starts on " + in("state")},
+		{"create " + in("m") + " --unit u1 --state-dir " + in("mine") + to, "", 0, "wrote"},
+		{"verify " + in("m") + " --identity " + in("key"), "", 0, ", 1 of them artefacts; "},
+		{"create " + in("w") + " --unit u1 --state-dir " + in("mine") + to + " --without-artefacts", "", 0, "wrote"},
+		{"verify " + in("w") + " --identity " + in("key"), "", 0, "the backup was made without artefacts"},
 		{"create " + in("g") + " " + state + to, "", 1, "was moved to another machine"},
 		{"restore " + in("f") + " --identity " + in("key") + " --json --state-dir " + in("new2"), "", 0,
 			`"damaged":[],"stateDir":"` + in("new2") + `","lostSince":"2`},
+		{"restore " + in("c") + " --identity " + in("key") + " --json --revoked n1 --state-dir " + in("new4"), "", 0,
+			`"unheard":["node/n1"]`},
 		{"restore " + in("f") + " --identity " + in("key") + " --state-dir " + in("new3"), "", 0,
 			"nothing was lost, if no controller has run for this unit since; else:\nlost is what happened after 2"},
 	} {

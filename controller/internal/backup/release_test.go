@@ -61,6 +61,7 @@ func TestSparseEntries(t *testing.T) {
 		{tar.Header{Typeflag: tar.TypeReg, Name: "state/journal.db", Size: 9 << 30}, "unexpected EOF"},
 		{tar.Header{Typeflag: tar.TypeReg, Name: "state/journal.db", PAXRecords: map[string]string{"TANDEM.x": "1"}},
 			"it has an entry"},
+		{tar.Header{Typeflag: tar.TypeReg, Name: "settings/large", Size: maxHeld + 1}, "its files have more than"},
 	} {
 		var file bytes.Buffer
 		sealed, err := age.Encrypt(&file, key.Recipient())

@@ -55,7 +55,10 @@ func TestCompletion(t *testing.T) {
 		"desired why node-1 w": "web", "workload restart w": "web@node-1", "workload why ": "db@node-2 web@node-1",
 		"notify show p": "pager presses", "notify add p": "", "context use ": "line4 line5",
 		"context remove line5": "line5", "nodes --context l": "line4 line5", "context use line4 ": "",
-		"token create ": "",
+		"token create ": "", "diag --logs ": allNodes,
+		"diag --logs node-2,":              "node-2,node-1 node-2,node-3 node-2,node-4",
+		"diag --logs node-2,node-3,node-1": "node-2,node-3,node-1", "diag --logs node-2,x": "",
+		"events --node node-2,": "", "policy match p --node node-": "",
 	} {
 		if got := b.completes(strings.Split(args, " ")...); got != want {
 			t.Errorf("%s: %q, want %q", args, got, want)

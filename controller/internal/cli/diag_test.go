@@ -288,6 +288,40 @@ func TestDiagAsksSomeAgents(t *testing.T) {
 	}
 }
 
+// TestDiagLogsWithoutAnEnd: an agent that says without an end that there is more is asked so often, and what it has
+// sent is there; a node that was named twice is asked once, and one whose name is no file's has none.
+func TestDiagLogsWithoutAnEnd(t *testing.T) {
+	u := apitest.StartSample(t)
+	var asked atomic.Int64
+	b := benchOf(t, u, apitest.Instead(u,
+		api.Bind(op.ListNodes, func(context.Context, op.NodesIn) (op.Nodes, error) {
+			return op.Nodes{Nodes: []view.Node{{Node: "n1"}, {Node: "../n2"}}}, nil
+		}),
+		api.Bind(op.NodeLog, func(_ context.Context, in op.NodeLogIn) (l view.NodeLog, err error) {
+			if in.Node != "n1" {
+				l.Node, l.Lines = in.Node, []string{"{}"}
+				return l, nil
+			}
+			n := asked.Add(1)
+			if want := fmt.Sprint(n - 1); n > 1 && in.Cursor != want {
+				t.Errorf("request %d is for what comes after %q", n, in.Cursor)
+			}
+			l.Node, l.More, l.Cursor, l.Lines = in.Node, true, fmt.Sprint(n), []string{`{"msg":"x"}`}
+			return l, nil
+		})))
+	out, errs, exit := b.run("", "diag", "-o", "-", "--logs", "n1", "--logs-where", "type:mainType")
+	files, _ := unpacked(t, []byte(out))
+	if exit != 0 || asked.Load() != 64 || strings.Count(files["logs/n1.jsonl"], "\n") != 64 ||
+		!strings.Contains(errs, "it logs faster than it is read") {
+		t.Errorf("%d, asked %d times\n%s", exit, asked.Load(), errs)
+	}
+	for name := range files {
+		if strings.Contains(name, "..") {
+			t.Errorf("there is %s", name)
+		}
+	}
+}
+
 var kib = regexp.MustCompile(`[0-9.]+ KiB`) // the stacks are others each time
 
 // TestDiagFile: the file is its owner's alone, and replaces another only if that is asked for, which is said before the

@@ -28,11 +28,15 @@ var now = time.Date(2026, 11, 27, 14, 5, 0, 0, time.UTC)
 // unit is a source whose count is what the test says.
 type unit struct {
 	tally func(context.Context) (*view.Tally, error)
+	vital *distribute.Vitals // nil: those of a unit that is well
 }
 
 func (u unit) Tally(ctx context.Context) (*view.Tally, error) { return u.tally(ctx) }
 
 func (u unit) Vitals() distribute.Vitals {
+	if u.vital != nil {
+		return *u.vital
+	}
 	return distribute.Vitals{Road: true, Failures: 2, Room: 5 << 30, Journal: true, Newest: 900, Records: 800,
 		Size: 1 << 20, Free: 1 << 10}
 }
@@ -47,7 +51,8 @@ func full() *view.Tally {
 	t.Trials["document"], t.Rollouts["running"] = 1, 1
 	t.CPU.Add(.25)
 	t.CPU.Add(.75)
-	t.RAM.Add(.5)
+	t.RAM.Add(.375)
+	t.RAM.Add(.625)
 	t.Expires, t.Keeps = now.Add(time.Hour), true
 	return t
 }
@@ -60,7 +65,7 @@ func started(t *testing.T, tally func(context.Context) (*view.Tally, error)) *sh
 		clock = clock.Add(time.Minute)
 		return clock
 	}})
-	m.Attach(unit{tally})
+	m.Attach(unit{tally: tally})
 	m.AttachCA(func() time.Time { return now.Add(24 * time.Hour) })
 	m.AttachBroker(func() server.Stats { return server.Stats{Connections: 9, Dropped: 4} })
 	m.Committed([]record.Record{
@@ -103,6 +108,8 @@ func TestWhatIsShown(t *testing.T) {
 		`tandem_trials_ended_total{kind="config",result="rolled-back"} 1`,
 		`tandem_reports_total{kind="health"} 1`, `tandem_repair_requests_total 5`, `tandem_troubles_total 1`,
 		`tandem_journal_records 800`, `tandem_journal_last_record 900`, `tandem_journal_size_bytes{part="free"} 1024`,
+		`tandem_journal_size_bytes{part="used"} 1.047552e+06`, `tandem_load_ratio{resource="ram",stat="mean"} 0.5`,
+		`tandem_load_ratio{resource="ram",stat="max"} 0.625`, "tandem_counted_timestamp_seconds 1.79578836e+09",
 		`tandem_journal_commit_seconds_bucket{le="0.005"} 1`, `tandem_journal_failures_total 2`,
 		`tandem_disk_free_bytes 5.36870912e+09`, `tandem_refusing 0`, `tandem_broker_up 1`,
 		`tandem_http_request_seconds_count{code="200",route="GET /v1/nodes"} 1`,
@@ -115,6 +122,29 @@ func TestWhatIsShown(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Log(text)
+	}
+}
+
+// TestWhatIsNotKnown: there is no value of what is not known, and each of the rest is its own.
+func TestWhatIsNotKnown(t *testing.T) {
+	m := started(t, func(context.Context) (*view.Tally, error) { return view.NewTally(), nil })
+	v := &distribute.Vitals{Room: -1, Newest: 7, Records: 7, Size: 7, Free: 7}
+	m.Attach(unit{tally: func(context.Context) (*view.Tally, error) { return view.NewTally(), nil }, vital: v})
+	text := scrape(t, m)
+	for _, name := range []string{"journal_records", "journal_last_record", "journal_size_bytes", "disk_free_bytes",
+		"load_ratio", `certificate_expiry_seconds{of="node"}`} {
+		if strings.Contains(text, "\ntandem_"+name) {
+			t.Errorf("%s has a value", name)
+		}
+	}
+	for _, c := range []struct{ refusing, road bool }{{}, {true, false}, {false, true}, {true, true}} {
+		v.Refusing, v.Road = c.refusing, c.road
+		is := map[bool]int{true: 1}
+		text := scrape(t, m)
+		if !strings.Contains(text, fmt.Sprintf("\ntandem_refusing %d\n", is[c.refusing])) ||
+			!strings.Contains(text, fmt.Sprintf("\ntandem_broker_up %d\n", is[c.road])) {
+			t.Errorf("%+v:\n%s", c, text)
+		}
 	}
 }
 
@@ -259,5 +289,24 @@ func TestWhoLeavesIsLetGo(t *testing.T) {
 	close(goOn)
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestOneCountServesMany: who scrapes within a second gets what was counted, and the unit is not counted again.
+func TestOneCountServesMany(t *testing.T) {
+	clock, counts := now, 0
+	m := shown.New(shown.Config{Kinds: kinds.All(), Now: func() time.Time { return clock }})
+	m.Attach(unit{tally: func(context.Context) (*view.Tally, error) {
+		counts++
+		return full(), nil
+	}})
+	for i, c := range []struct {
+		after time.Duration
+		want  int
+	}{{0, 1}, {0, 1}, {999 * time.Millisecond, 1}, {time.Millisecond, 2}, {-time.Hour, 3}} {
+		clock = clock.Add(c.after)
+		if scrape(t, m); counts != c.want {
+			t.Errorf("scrape %d: counted %d times, want %d", i, counts, c.want)
+		}
 	}
 }

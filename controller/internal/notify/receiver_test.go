@@ -41,10 +41,15 @@ func TestReceiverCheck(t *testing.T) {
 		{func(r *Receiver) { r.Filter.Types = []string{"alert", "nothing"} }, "/types/1"},
 		{func(r *Receiver) { r.Filter.Nodes = []string{""} }, "/nodes/0"},
 		{func(r *Receiver) { r.Filter.Nodes = []string{"a\x1b"} }, "/nodes/0"},
+		{func(r *Receiver) { r.Filter.Nodes = []string{strings.Repeat("n", maxPattern)} }, ""},
+		{func(r *Receiver) { r.Filter.Nodes = []string{strings.Repeat("n", maxPattern+1)} }, "/nodes/0"},
 		{func(r *Receiver) { r.Filter.Who = make([]string, maxPatterns+1) }, "/who"},
 	} {
 		r := Receiver{Name: "r", URL: "https://hooks.example.com/services/secret"}
 		c.change(&r)
+		if shown := r.Origin() + r.Shown().URL; strings.Contains(shown, "/x") || strings.Contains(shown, "secret") {
+			t.Errorf("%s shows the address", shown)
+		}
 		err := r.Check()
 		if err == nil && c.path != "" || err != nil && err.Path != c.path {
 			t.Errorf("%.80v: %v, want one at %q", r.URL, err, c.path)
@@ -146,7 +151,8 @@ func TestMatch(t *testing.T) {
 		want          bool
 	}{
 		{"a", "a", true}, {"a", "ab", false}, {"*", "", true}, {"a*a", "a", false}, {"a*a", "aa", true},
-		{"a*b*c", "a-b-c", true}, {"a*b*c", "acb", false}, {"**", "x", true}, {"*b*", "abc", true}, {"", "", true},
+		{"a*b*c", "a-b-c", true}, {"a*b*c", "acb", false}, {"**", "x", true}, {"*ab*ba*", "aba", false},
+		{"*b*", "abc", true}, {"", "", true},
 	} {
 		if got := matches(c.pattern, c.name); got != c.want {
 			t.Errorf("%q %q: %v", c.pattern, c.name, got)

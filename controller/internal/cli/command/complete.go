@@ -97,10 +97,14 @@ func (a *App) complete(c *cobra.Command) {
 		a.complete(sub)
 	}
 	for _, name := range []string{"node", "logs"} {
-		if c.Flags().Lookup(name) == nil {
+		f, completes := c.Flags().Lookup(name), a.completion(nodesNamed)
+		if f == nil || strings.Contains(f.Usage, "`file`") {
 			continue
 		}
-		if err := c.RegisterFlagCompletionFunc(name, a.completion(nodesNamed)); err != nil {
+		if f.Value.Type() == "stringSlice" {
+			completes = lastOf(completes)
+		}
+		if err := c.RegisterFlagCompletionFunc(name, completes); err != nil {
 			panic(err) // there is no such flag, or two of them
 		}
 	}
@@ -160,6 +164,21 @@ func (a *App) completion(from source) cobra.CompletionFunc {
 			names = nil
 		}
 		return completed(names, prefix), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// lastOf completes the last one of a list with commas between, with what is not in the list yet. Another comma may
+// follow what was completed.
+func lastOf(one cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		at := strings.LastIndexByte(prefix, ',') + 1
+		names, directive := one(c, args, prefix[at:])
+		there := strings.Split(prefix[:at], ",")
+		names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(there, name) })
+		for i := range names {
+			names[i] = prefix[:at] + names[i]
+		}
+		return names, directive | cobra.ShellCompDirectiveNoSpace
 	}
 }
 

@@ -119,6 +119,9 @@ func TestAddAndRemove(t *testing.T) {
 		if v, err := l.Remove(t.Context(), op.NoticeIn{Receiver: "r"}); err != nil || v.State != "stopped" {
 			t.Errorf("%+v %v", v, err)
 		}
+		if _, there := files(t, dir)["notice-r.json"]; there || o.closed != 1 {
+			t.Errorf("how far it had come is there: %v; %d closed", there, o.closed)
+		}
 		if _, err := l.Show(t.Context(), op.NoticeIn{Receiver: "r"}); wire.AsError(err).Code != wire.CodeNotFound {
 			t.Errorf("after its removal: %v", err)
 		}
@@ -298,7 +301,7 @@ func TestDamagedFiles(t *testing.T) {
 		if wire.AsError(err).Code != wire.CodeStorage {
 			t.Errorf("added to a file that is damaged: %v", err)
 		}
-		if err := os.Chmod(filepath.Join(dir, FileName), 0o644); err != nil {
+		if err := os.Chmod(filepath.Join(dir, FileName), 0o640); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := l.readSet(); err == nil || !strings.Contains(err.Error(), "others may read") {
@@ -359,6 +362,9 @@ func TestPowerCutAtEveryStep(t *testing.T) {
 			slices.Sort(ids)
 			if once := slices.Compact(slices.Clone(ids)); added && !slices.Equal(once, from(2, 4)) {
 				t.Errorf("step %d: told %v", at, ids)
+			}
+			if slices.Contains(ids, "restored") {
+				t.Errorf("step %d: how far it has come is lost: told %v", at, ids)
 			}
 			if !cut && len(ids) != 3 {
 				t.Errorf("without a cut: told %v", ids)

@@ -1,6 +1,7 @@
 package deliver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -26,6 +27,7 @@ type book struct {
 	gone    uint64 // records up to this one are
 	quiet   time.Time
 	broken  error
+	blind   error    // why nobody can be selected; nil: they can
 	asked   []string // nodes of which somebody asked whether they are selected
 	changed chan struct{}
 	now     func() time.Time
@@ -83,13 +85,20 @@ func (b *book) fails(err error) {
 	b.broken = err
 }
 
+// selects has nodes not be selected for an error; nil: they are.
+func (b *book) selects(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.blind = err
+}
+
 // Selected selects the nodes whose names begin as the filter says.
 func (b *book) Selected(_ context.Context, where string, nodes []string) ([]string, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.asked = append(b.asked, nodes...)
-	if b.broken != nil {
-		return nil, b.broken
+	if err := cmp.Or(b.broken, b.blind); err != nil {
+		return nil, err
 	}
 	return slices.DeleteFunc(nodes, func(n string) bool { return !strings.HasPrefix(n, where) }), nil
 }
@@ -137,6 +146,7 @@ type town struct {
 	slow   map[string]time.Duration
 	lost   map[string]int // so many answers do not arrive
 	bodies map[string]string
+	closed int // senders
 }
 
 func newTown() *town {
@@ -192,7 +202,11 @@ func (o inTown) Send(ctx context.Context, m notify.Message, _ time.Time) Answer 
 	return Answer{Status: 200}
 }
 
-func (inTown) Close() {}
+func (o inTown) Close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed++
+}
 
 // life is a manager that runs.
 type life struct {

@@ -1,12 +1,15 @@
 package deliver
 
 import (
+	"crypto/ed25519"
 	"crypto/hmac"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"io"
+	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -90,6 +93,10 @@ func TestAnswersOfReceivers(t *testing.T) {
 			w.Header().Set("Retry-After", sentAt.Add(time.Minute).Format(http.TimeFormat))
 			w.WriteHeader(429)
 		}, Answer{Status: 429, After: time.Minute, Err: "it answered 429 Too Many Requests"}},
+		{"later, by a date that has passed", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", sentAt.Add(-time.Minute).Format(http.TimeFormat))
+			w.WriteHeader(429)
+		}, Answer{Status: 429, Err: "it answered 429 Too Many Requests"}},
 		{"later, nonsense", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "99999999999999999999")
 			w.WriteHeader(429)
@@ -99,11 +106,12 @@ func TestAnswersOfReceivers(t *testing.T) {
 		},
 			Answer{Status: 307, Err: "it answered 307 Temporary Redirect, and redirects are not followed"}},
 		{"endless", func(w http.ResponseWriter, _ *http.Request) {
-			for range 10_000 {
+			for range 100_000 {
 				if _, err := w.Write([]byte(strings.Repeat("x", 1024))); err != nil {
 					return
 				}
 			}
+			t.Error("all of an answer of 100 MB was read")
 		}, Answer{Status: 200, Text: strings.Repeat("x", shownAnswer)}},
 		{"a large header", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X", strings.Repeat("x", 1<<20))
@@ -175,6 +183,9 @@ func TestTLS(t *testing.T) {
 	if a := send(t, notify.Receiver{URL: s.URL}); !strings.Contains(a.Err, "certificate") {
 		t.Errorf("without: %+v", a)
 	}
+	if a := send(t, notify.Receiver{URL: s.URL, CA: otherCA(t)}); !strings.Contains(a.Err, "certificate") {
+		t.Errorf("with another CA: %+v", a)
+	}
 	if _, err := NewSender(notify.Receiver{URL: s.URL, CA: "none"}); err == nil {
 		t.Error("a CA that is none was accepted")
 	}
@@ -201,8 +212,24 @@ func TestNoAnswer(t *testing.T) {
 	if own.client.Timeout != sendTimeout {
 		t.Errorf("given up after %s", own.client.Timeout)
 	}
+	if own.client.Transport.(*http.Transport).Proxy != nil {
+		t.Error("a proxy of the environment is told")
+	}
 	own.client.Timeout = 50 * time.Millisecond
 	if a := made.Send(t.Context(), notify.Test("u1", "1", sentAt, &to), sentAt); a.Err != "no answer in 10s" {
 		t.Errorf("%+v", a)
 	}
+}
+
+// otherCA is the certificate of a CA that vouches for nobody.
+func otherCA(t *testing.T) string {
+	t.Helper()
+	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(nil, c, c, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }

@@ -30,6 +30,12 @@ func TestSelectedNodes(t *testing.T) {
 		b.fails(nil)
 		time.Sleep(time.Minute)
 		sameIDs(t, "r", o.ids("r"), []string{"2", "4", "6"})
+		b.selects(errors.New("the controller is busy"))
+		b.about("press-3", record.Trouble, record.TroubleData{Topic: "t"})
+		time.Sleep(time.Minute)
+		b.selects(nil)
+		time.Sleep(time.Minute)
+		sameIDs(t, "when it can be asked again", o.ids("r"), []string{"2", "4", "6", "7"})
 		if slices.Contains(b.asked, "") {
 			t.Errorf("asked for %q", b.asked)
 		}

@@ -22,6 +22,9 @@ func about(r *notify.Receiver) string {
 			text += ", " + l.name + " " + strings.Join(l.all, " ")
 		}
 	}
+	if r.Filter.Where != "" {
+		text += ", where " + r.Filter.Where
+	}
 	if r.Always {
 		text += ", also during maintenance"
 	}
