@@ -5,6 +5,7 @@ export const word = (v) => (/^[\w@%+=:,./-]+$/.test(v) ? v : `'${String(v).repla
 const flag = (name, v) => (v ? ` --${name} ${word(v)}` : "");
 
 // those are all nodes that a filter selects, as many as were shown.
+/** @param {{ [of: string]: any }} of */
 const those = ({ q, n, all }) => `--where ${word(q)}${flag("expect", n)}${all ? " --yes-all-nodes" : ""}`;
 
 export const cli = {
@@ -26,7 +27,7 @@ export const cli = {
   enroll: ({ node }) => `tandem node enroll ${word(node)}`,
   confirmConfig: () => "tandem config confirm",
   check: ({ kind, file }) => `tandem ${kind} check ${word(file)}`,
-  apply: ({ kind, file, rollout }) => `tandem ${kind} apply ${word(file)}${flag("rollout", rollout)}`,
+  apply: ({ kind, file, rollout = "" }) => `tandem ${kind} apply ${word(file)}${flag("rollout", rollout)}`,
   tryConfig: ({ file, within }) => `tandem config apply ${word(file)}${flag("try", within)}`,
   rollback: ({ kind, version, as }) => `tandem ${kind} rollback ${word(version)}${flag("as", as)}`,
   retry: ({ kind }) => `tandem ${kind} retry`,
@@ -52,8 +53,8 @@ export const cli = {
   desired: () => "tandem desired show",
   plan: () => "tandem desired plan",
   applyPlan: () => "tandem desired apply",
-  events: ({ node, type, follow }) => `tandem events${flag("node", node)}${flag("type", type)}${follow ? " --follow"
-    : ""}`,
+  events: ({ node, type = "", follow = false }) => `tandem events${flag("node", node)}${flag("type", type)}${
+    follow ? " --follow" : ""}`,
   alerts: () => "tandem alerts",
   health: ({ node }) => `tandem health ${word(node)}`,
   maintenance: ({ length, reason }) => `tandem unit maintenance --for ${word(length)}${flag("reason", reason)}`,

@@ -189,8 +189,8 @@ function Picture({ chart, rule, alerts, tell }) {
       const kept = plot.current?.data ?? data();
       plot.current?.destroy();
       now.current.colour = colours(box.current);
-      plot.current = new uPlot(options(box.current.clientWidth, () => now.current, (i) => now.current.tell(i)), kept,
-        box.current);
+      plot.current = new /** @type {any} */ (uPlot)(options(box.current.clientWidth, () => now.current,
+        (i) => now.current.tell(i)), kept, box.current);
     };
     paint();
     const seen = new ResizeObserver(() => plot.current.setSize({ width: box.current.clientWidth, height }));

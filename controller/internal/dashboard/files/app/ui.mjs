@@ -17,7 +17,7 @@ export function useUnit() {
 
 // useAnswer asks for something when what it depends on changes, and again when often changes, at most once a second.
 // It returns {value, error, again}.
-export function useAnswer(get, on, often = 0) {
+export function useAnswer(get, on, often = /** @type {any} */ (0)) {
   const [state, set] = useState({});
   const run = useRef({ last: 0, timer: 0, wanted: 0 });
   const load = () => {
@@ -72,7 +72,7 @@ let kept = null;
 export function colours(at) {
   if (kept) return kept;
   const probe = document.createElement("span"), all = {};
-  probe.style.forcedColorAdjust = "none";
+  probe.style.setProperty("forced-color-adjust", "none");
   at.append(probe);
   for (const name of ["good", "wait", "bad", "off", "note", "text", "faint", "line", "link"]) {
     probe.style.color = `var(--${name})`;
@@ -97,6 +97,7 @@ export const Time = ({ at }) => (at ? html`<time datetime=${at} title=${new Date
 // span is a length of time: "3 m 20 s".
 export function span(ms) {
   const s = Math.max(0, Math.round(ms / 1000));
+  /** @type {[number, string][]} */
   const parts = [[Math.floor(s / 86400), "d"], [Math.floor(s / 3600) % 24, "h"], [Math.floor(s / 60) % 60, "m"],
     [s % 60, "s"]];
   const first = parts.findIndex(([n]) => n > 0);
