@@ -17,8 +17,8 @@ import (
 const hidden = "***"
 
 // secretWord is the end of a name whose value is secret, such as broker-password or apiKey.
-const secretWord = `(?:password|passwd|passphrase|secret|token|credential|authorization|cookie|api[-_]?key|` +
-	`private[-_]?key)s?`
+const secretWord = `(?:password|passwd|[-_]pass|pwd|passphrase|secret|token|credential|authorization|cookie|` +
+	`api[-_]?key|access[-_]?key|private[-_]?key)s?`
 
 // named is a secret's name in a text, with what stands before the value.
 const named = `(?i)(\b[a-z0-9_.-]*` + secretWord + `[\\"']*\s*[:=]\s*)`
@@ -48,8 +48,13 @@ var rules = []rule{
 	{"token", regexp.MustCompile(`\bwhsec_[A-Za-z0-9+/=_-]+`), hidden},
 	{"token", regexp.MustCompile(`\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)*`), hidden},
 	{"token", regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9+/=._~-]{6,}`), "$1 " + hidden},
+	{"token", regexp.MustCompile( // of well-known services, by how they begin
+		`\b(?:gh[a-z]_|github_pat_|glpat-|xox[a-z]-|AKIA|ASIA)[A-Za-z0-9_-]{12,}`), hidden},
+	{"named secret", regexp.MustCompile(
+		`(?i)(\b(?:authorization|(?:set-)?cookie)[\\"']*\s*[:=]\s*)([\\"']*)[^\r\n"'\\]+`), "${1}${2}" + hidden},
 	{"user in an address", regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^/\s"'<>]*@`), "${1}" + hidden + "@"},
-	{"path of an address", regexp.MustCompile(`((?:https?|wss?)://[^/\s"'<>?#]+)[/?#][^\s"'<>]+`), "$1/" + hidden},
+	{"path of an address", regexp.MustCompile(
+		`([A-Za-z][A-Za-z0-9+.-]*:\\?/\\?/[^/\s"'<>?#\\]+)\\?[/?#][^\s"'<>]+`), "$1/" + hidden},
 	{"named secret", regexp.MustCompile(named + `(?:"(?:\\.|[^"\\])*"|'[^']*')`), "${1}" + hidden},
 	{"named secret", regexp.MustCompile(named + `([\\"']*)[^\s"'\\,;&}\])]+`), "${1}${2}" + hidden},
 	{"named secret", regexp.MustCompile(`(?i)(--[a-z0-9-]*` + secretWord + `\s+)[^\s-][^\s]*`), "${1}" + hidden},
