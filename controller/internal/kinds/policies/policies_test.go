@@ -188,6 +188,14 @@ func TestMatching(t *testing.T) {
 	if b := build(u.contents).For(kind.Facts{Node: "n1", Type: "press"}); b != nil {
 		t.Errorf("a node that has not described itself gets %s", b.Bytes)
 	}
+	if _, known := NodeProperties(u, "n9"); known {
+		t.Error("n9 has properties, and nobody has set any")
+	}
+	u.must(u.line("n9", "7"))
+	if v, known := NodeProperties(u, "n9"); !known || len(v.Properties) != 1 || v.Properties[0].Name != "line" ||
+		v.Properties[0].From != "operator" || v.Properties[0].At.IsZero() {
+		t.Errorf("what is set for a node that is to come: %+v", v)
+	}
 	n.Info = new(*n.Info)
 	n.Info.Arch, n.Info.Policy = "arm64", jsontext.Value(`{"properties":[{"name":"openhorizon.arch","value":"amd64"}],
 		"pattern":"a b c /"}`)

@@ -3,6 +3,7 @@ package policies
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -252,12 +253,19 @@ func Matches(u kind.Unit, d Change) (hits int) {
 	return hits
 }
 
-// NodeProperties shows what policies choose a node by; false: it has not described itself.
+// NodeProperties shows what policies choose a node by, or what has been set for one that has not described itself yet;
+// false: nothing has.
 func NodeProperties(u kind.Unit, name string) (view.NodeProperties, bool) {
 	_, properties, _ := collections(u)
 	n, known := u.Node(wire.KindPolicies, name)
 	if !known || n.Info == nil {
-		return view.NodeProperties{}, false
+		v := view.NodeProperties{Node: name}
+		for _, property := range slices.Sorted(maps.Keys(properties.Nodes[name])) {
+			set := properties.Nodes[name][property]
+			v.Properties = append(v.Properties, view.NodeProperty{Name: property, Value: set.Value, Type: set.Type,
+				From: byOperator, At: set.At, Who: set.Who})
+		}
+		return v, len(v.Properties) > 0
 	}
 	d := properties.describe(name, n.Type(), n.Info)
 	v := view.NodeProperties{Node: name, Org: d.node.Org, Pattern: d.node.Pattern, Constraints: d.node.InForce(),
