@@ -10,7 +10,6 @@ import (
 	"tandem.internal/controller/internal/api/apitest"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
-	"tandem.internal/shared/race"
 )
 
 // many is a bench whose unit has so many nodes. Those with these numbers are: not in step, in ill health, offline.
@@ -44,9 +43,6 @@ func many(t *testing.T, nodes, behind, ill, offline int) *bench {
 
 // A terminal gets what is not in order of many nodes, the most urgent first; a pipe, a filter or --all get every node.
 func TestManyNodes(t *testing.T) {
-	if race.Enabled { // it would take ten times as long, and asks one after the other
-		t.Skip("without the race detector")
-	}
 	b := many(t, 10_000, 77, 42, 7)
 	piped, _, _ := b.run("", "nodes")
 	b.io.OutTerminal, b.io.Width = true, 140
