@@ -68,7 +68,10 @@ func (a *Agent) newEvent(kind string, err *wire.Error, detail any) wire.Event {
 	}
 	fields := []zap.Field{zap.String("type", kind), zap.ByteString("detail", ev.Detail)}
 	if d, is := detail.(docDetail); is {
-		fields = append(fields, zap.String("kind", string(d.Kind)), zap.Uint64("rev", d.Rev))
+		fields = append(fields, zap.String("kind", string(d.Kind)))
+		if d.DocRef != nil { // what could not be read has none
+			fields = append(fields, zap.Uint64("rev", d.Rev))
+		}
 	}
 	if err != nil {
 		fields = append(fields, zap.Error(err))

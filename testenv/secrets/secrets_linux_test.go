@@ -294,9 +294,9 @@ func TestMistakesDoNotEchoSecrets(t *testing.T) {
 		{"a map where a password belongs", nil,
 			with(node, "--config", file("b.yaml", "password: {a: "+nodePassword+"}\n", 0o600))},
 		{"a number where a password belongs", nil,
-			with(node, "--config", file("f.yaml", "password: "+pin+"\n", 0o600))},
+			with(node, "--config", file("f.yaml", "password: "+pin+".5\n", 0o600))},
 		{"a number among the passwords", nil,
-			with(broker, "--config", file("g.yaml", "passwords: {controller: "+pin+"}\n", 0o600))},
+			with(broker, "--config", file("g.yaml", "passwords: {controller: "+pin+".5}\n", 0o600))},
 		{"two passwords", nil, with(node, "--config", file("c.yaml", "password: "+nodePassword+"\npassword: "+
 			wrongPassword+"\n", 0o600))},
 		{"a password with a broken quote", nil,
