@@ -217,7 +217,7 @@ func TestOverloadedIsShown(t *testing.T) {
 	p.mover.On, p.on = false, false
 	p.run(3 * time.Minute)
 	all := p.mover.Overloaded().Reliefs(p.decide().Plan)
-	const want = "n1 is overloaded: 0.95 of its CPU is used on average for 2m, and the maximum is 0.9: b of hall, " +
+	const want = "n1 is overloaded: 0.95 of its CPU is used on average for 2m45s, and the maximum is 0.9: b of hall, " +
 		"instance 0, goes to n2, if the controller is started with --rebalance"
 	if len(all) != 1 || all[0].Why != want {
 		t.Errorf("%+v", all)
