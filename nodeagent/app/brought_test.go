@@ -78,7 +78,7 @@ func TestWhatMayComeWithAVersion(t *testing.T) {
 func TestBroughtMistakes(t *testing.T) {
 	for text, want := range map[string]string{
 		"beat: 10ms\n":                "--beat: below one second",
-		"beat: 45\n":                  "version 2.0.0:1: beat: want a string",
+		"beat: 45\n":                  "version 2.0.0:1: beat: \"45\" is not a duration such as",
 		"log-level: loud\n":           "loud is none of debug, info",
 		"sample-period: 1ms\n":        "the sampling period 1ms is below 100ms",
 		"interface: [\"[\"]\n":        "the interface pattern",
