@@ -26,6 +26,7 @@ import (
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/tokens"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/race"
 	"tandem.internal/shared/wire"
 )
 
@@ -262,6 +263,9 @@ func TestDiagLogs(t *testing.T) {
 
 // TestDiagAsksSomeAgents: a filter that selects a whole unit makes no bundle without an end.
 func TestDiagAsksSomeAgents(t *testing.T) {
+	if race.Enabled { // it would search megabytes with it
+		t.Skip("without the race detector")
+	}
 	u := apitest.StartSample(t)
 	var asked atomic.Int64
 	b := benchOf(t, u, apitest.Instead(u,
