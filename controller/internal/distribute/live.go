@@ -3,7 +3,6 @@ package distribute
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -20,7 +19,7 @@ import (
 const (
 	livePage  = 250         // nodes that are looked at in one turn of the loop
 	liveFew   = 50          // records after a look that are looked at without a rest
-	liveRest  = 25          // times as long as a look took nothing is looked at, if there are more
+	liveRest  = 25          // times as long as a look worked nothing is looked at, if there are more
 	liveMost  = time.Second // but not longer
 	liveIdle  = time.Minute // without a viewer the table is given up
 	liveWhole = time.Minute // all nodes are looked at again: tokens end without a record
@@ -33,17 +32,16 @@ type watched struct {
 	wake chan struct{} // somebody looks
 	news news
 
-	waited atomic.Int64 // nanoseconds that looks waited for the loop or for the turn, which is no work
-
 	mu      sync.Mutex
 	table   *liveview.Table // nil: nobody looks
 	viewers int
 	used    time.Time // when somebody looked last
 
 	// Of whoever has the turn.
-	known *liveview.Table         // that all nodes were put into
-	whole time.Time               // when all nodes were looked at
-	facts map[string]why.NodeFact // of the nodes, as far as what should be looked at depends on them
+	known  *liveview.Table         // that all nodes were put into
+	whole  time.Time               // when all nodes were looked at
+	facts  map[string]why.NodeFact // of the nodes, as far as what should be looked at depends on them
+	waited time.Duration           // for the loop, in this look: that is no work
 }
 
 func newWatched(c *Core) *watched {
@@ -59,18 +57,17 @@ func (w *watched) run(ctx context.Context) {
 		case <-w.wake:
 		}
 		for t := w.kept(); t != nil; t = w.kept() {
-			changed, began := w.c.Changed(), w.c.cfg.Now()
-			w.waited.Store(0)
-			if err := w.fresh(ctx, t); err != nil {
+			changed := w.c.Changed()
+			worked, err := w.fresh(ctx, t)
+			if err != nil {
 				w.c.cfg.Log.Debug("the table of nodes is not up to date", zap.Error(err))
 			}
 			ended, records := w.c.cfg.Now(), w.c.journal.Load().Last()
-			took := ended.Sub(began) - time.Duration(w.waited.Load())
 			if !pausing(ctx, w.c.cfg.LiveEvery, nil) || !pausing(ctx, liveIdle, changed) {
 				return
 			}
 			if w.c.journal.Load().Last()-records > liveFew { // nobody waits for viewers
-				rest := min(liveRest*took, liveMost)
+				rest := min(liveRest*worked, liveMost)
 				if !pausing(ctx, ended.Add(rest).Sub(w.c.cfg.Now()), nil) {
 					return
 				}
@@ -134,23 +131,29 @@ func (w *watched) use() *liveview.Table {
 func (w *watched) see(ctx context.Context, look func(*fleet.Fleet)) error {
 	asked := w.c.cfg.Now()
 	return w.c.see(ctx, func(f *fleet.Fleet) {
-		w.waits(asked)
+		w.waited += w.c.cfg.Now().Sub(asked)
 		look(f)
 	})
 }
 
-func (w *watched) waits(since time.Time) { w.waited.Add(int64(w.c.cfg.Now().Sub(since))) }
-
-// fresh brings a table up to date.
-func (w *watched) fresh(ctx context.Context, t *liveview.Table) error {
-	asked := w.c.cfg.Now()
+// fresh brings a table up to date. It returns how long that took, without the time that it only waited.
+func (w *watched) fresh(ctx context.Context, t *liveview.Table) (worked time.Duration, err error) {
 	select {
 	case w.turn <- struct{}{}:
-		w.waits(asked)
 	case <-ctx.Done():
-		return wire.New(wire.CodeTimeout, "", "the nodes could not be looked at in time: "+ctx.Err().Error())
+		return 0, wire.New(wire.CodeTimeout, "", "the nodes could not be looked at in time: "+ctx.Err().Error())
 	}
-	defer func() { <-w.turn }()
+	began := w.c.cfg.Now()
+	w.waited = 0
+	defer func() {
+		worked = w.c.cfg.Now().Sub(began) - w.waited
+		<-w.turn
+	}()
+	return 0, w.update(ctx, t)
+}
+
+// update is fresh, for whoever has the turn.
+func (w *watched) update(ctx context.Context, t *liveview.Table) error {
 	u := liveview.Update{Unit: w.c.cfg.Unit}
 	names, whole, err := w.noticed(ctx, t, &u)
 	if err != nil {
@@ -244,7 +247,7 @@ func (w *watched) lookAt(ctx context.Context, u *liveview.Update) error {
 // Fleet returns all nodes at a glance.
 func (c *Core) Fleet(ctx context.Context) (view.Fleet, error) {
 	t := c.watched.use()
-	if err := c.watched.fresh(ctx, t); err != nil {
+	if _, err := c.watched.fresh(ctx, t); err != nil {
 		return view.Fleet{}, err
 	}
 	return t.Fleet(), nil
@@ -256,7 +259,7 @@ func (c *Core) Live(ctx context.Context, in op.LiveIn) (v *liveview.Viewer, end 
 	t := w.use()
 	w.count(&in, 1)
 	end = func() { w.count(&in, -1) }
-	if err := w.fresh(ctx, t); err != nil {
+	if _, err := w.fresh(ctx, t); err != nil {
 		end()
 		return nil, nil, err
 	}

@@ -72,9 +72,6 @@ func SettingsText(h *wire.HealthSettings) string {
 	return strings.Join(parts, ", ")
 }
 
-// By is phrase.By.
-func By(who string) string { return phrase.By(who) }
-
 // Size is a number of bytes for people.
 func Size(n int64) string { return phrase.Size(uint64(max(n, 0))) }
 

@@ -48,16 +48,16 @@ func rolled(d record.RolloutData) string {
 		if known := causes[r.Cause]; known != "" {
 			why = known + ": " + phrase.List(r.Nodes)
 		}
-		text = phrase.Remark(" is paused"+By(r.Who), why)
+		text = phrase.Remark(" is paused"+phrase.By(r.Who), why)
 	case rollout.ResumedData:
-		text = " is resumed" + By(r.Who)
+		text = " is resumed" + phrase.By(r.Who)
 	case rollout.WavePassedData:
 		text = fmt.Sprintf(": wave %d is over", r.Wave+1)
 		if r.Empty {
 			text += ", nobody was in it"
 		}
 	case rollout.RevertingData:
-		text = ": nodes are to be taken back" + By(r.Who)
+		text = ": nodes are to be taken back" + phrase.By(r.Who)
 	case rollout.TakenBackData:
 		var nodes []string
 		for _, n := range r.Nodes {
@@ -65,7 +65,7 @@ func rolled(d record.RolloutData) string {
 		}
 		text = ": taken back: " + phrase.List(nodes)
 	case rollout.EndedData:
-		text = " is " + string(r.Phase) + By(r.Who+r.By)
+		text = " is " + string(r.Phase) + phrase.By(r.Who+r.By)
 	}
 	if text == "" {
 		return ""

@@ -156,6 +156,10 @@ func AsFailure(err error) *Failure {
 // MaxShown is how many of many problems are printed.
 const MaxShown = 20
 
+// MaxLogPieces is how many pieces of its log an agent is asked for, unless somebody follows it: it may write faster
+// than it is read, or only say so.
+const MaxLogPieces = 64
+
 // secrets are tokens and keys, known by how they begin. Who gives one where a name is expected finds it in no error.
 var secrets = regexp.MustCompile(`\b(?:td[a-z]1\.|whsec_|AGE-SECRET-KEY-)[A-Za-z0-9+/=_-]{8,}`)
 

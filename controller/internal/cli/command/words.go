@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"tandem.internal/controller/internal/phrase"
 	"tandem.internal/controller/internal/term"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/controller/internal/why"
@@ -108,8 +109,8 @@ func Amount(v float64) string { return words.Amount(v) }
 // SettingsText is words.SettingsText.
 func SettingsText(h *wire.HealthSettings) string { return words.SettingsText(h) }
 
-// By is words.By.
-func By(who string) string { return words.By(who) }
+// By is phrase.By.
+func By(who string) string { return phrase.By(who) }
 
 // Size is words.Size.
 func Size(n int64) string { return words.Size(n) }

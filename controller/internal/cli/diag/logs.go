@@ -23,7 +23,6 @@ import (
 const (
 	mostAgents = 20
 	mostLog    = 128 << 10 // bytes of one; an agent keeps 64 KiB
-	mostPieces = 64        // that one is asked for: it may write faster than it is read
 )
 
 // agents are those whose logs were asked for.
@@ -94,7 +93,7 @@ type agentLog struct {
 
 func askLog(ctx context.Context, c *client.Client, node string) (l agentLog) {
 	in, size := op.NodeLogIn{NodeIn: op.NodeIn{Node: node}}, 0
-	for range mostPieces {
+	for range command.MaxLogPieces {
 		var p view.NodeLog
 		if p, l.err = client.Call(ctx, c, op.NodeLog, in); l.err != nil {
 			return l

@@ -46,9 +46,6 @@ tandem workload logs.`,
 	return cmd
 }
 
-// mostPieces is how many pieces an agent is asked for without -f: it may write faster than it is read, or only say so.
-const mostPieces = 64
-
 // printAgentLog prints pieces of an agent's log as they come.
 func printAgentLog(ctx context.Context, a *command.App, c *client.Client, in op.NodeLogIn, follow bool) error {
 	left := cmp.Or(in.Lines, -1) // lines that are still to be shown; below 0: all
@@ -73,7 +70,7 @@ func printAgentLog(ctx context.Context, a *command.App, c *client.Client, in op.
 			}
 			in.Cursor, in.Lines = l.Cursor, 0
 			if l.More && left != 0 {
-				if follow || pieces < mostPieces {
+				if follow || pieces < command.MaxLogPieces {
 					continue
 				}
 				a.Warn("there is more: the agent logs faster than it is read; -f goes on with it")

@@ -22,7 +22,7 @@ func TestLogOfAnAgentEnds(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		n := asked.Add(1)
 		w.Header().Set("Content-Type", "application/json")
-		if n <= 2*mostPieces { // else the test would not end either
+		if n <= 2*command.MaxLogPieces { // else the test would not end either
 			fmt.Fprintf(w, `{"node":"n1","lines":["line %d"],"cursor":"c","level":"info","more":true}`, n)
 		}
 	}))
@@ -38,7 +38,8 @@ func TestLogOfAnAgentEnds(t *testing.T) {
 	if err := printAgentLog(t.Context(), a, c, in, false); err != nil {
 		t.Error(err)
 	}
-	if n := asked.Load(); n != mostPieces || !strings.HasSuffix(out.String(), fmt.Sprintf("line %d\n", mostPieces)) ||
+	last := fmt.Sprintf("line %d\n", command.MaxLogPieces)
+	if n := asked.Load(); n != command.MaxLogPieces || !strings.HasSuffix(out.String(), last) ||
 		!strings.Contains(warned.String(), "there is more") {
 		t.Errorf("asked %d times: %q, %q", n, out.String(), warned.String())
 	}
