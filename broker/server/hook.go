@@ -2,7 +2,9 @@ package server
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
+	"sync/atomic"
 
 	mqtt "github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/packets"
@@ -16,7 +18,12 @@ import (
 type hook struct {
 	mqtt.HookBase
 	*Server
+	deliveries atomic.Uint64
 }
+
+// inTurn is how many deliveries are made before others have their turn: what is for ten thousand clients would
+// otherwise wake as many goroutines at once, and whatever else is to be done waits behind them.
+const inTurn = 64
 
 func (h *hook) ID() string { return "tandem" }
 
@@ -40,6 +47,9 @@ func sessionOf(cl *mqtt.Client) *session {
 func (h *hook) OnACLCheck(cl *mqtt.Client, name string, write bool) bool {
 	if write {
 		return true
+	}
+	if h.deliveries.Add(1)%inTurn == 0 {
+		runtime.Gosched()
 	}
 	s := sessionOf(cl)
 	return s != nil && s.subscribed.Load() && s.grants.Subscribe(name)

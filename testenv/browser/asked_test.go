@@ -25,7 +25,7 @@ func TestTenThousandAsked(t *testing.T) {
 	if !*ship {
 		t.Skip("it takes a minute: -ship")
 	}
-	r := newRig(t, 10_000)
+	r := newRig(t, manyNodes)
 	r.median("a filter", "/v1/nodes?q=state:in-step+type:mill+name:node-00*", 200, filterTakes)
 	r.median("a filter of all", "/v1/nodes?q=state:in-step&limit=1000", 100_000, filterTakes)
 	r.median("a scrape", "/metrics", 5000, scrapeTakes)

@@ -48,6 +48,9 @@ type rig struct {
 	ctx     context.Context
 }
 
+// manyNodes and more are in a process of their own.
+const manyNodes = 10_000
+
 // newRig runs a controller and plays nodes of the types press, mill and robot, which are in step with version 1.0.0.
 // change has the last word on the controller's settings.
 func newRig(t *testing.T, nodes int, change ...func(*app.Config)) *rig {
@@ -63,10 +66,13 @@ func newRig(t *testing.T, nodes int, change ...func(*app.Config)) *rig {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	t.Cleanup(cancel)
-	pipe := linktest.NewPipe()
-	l, err := pipe.Listen()
-	if err != nil {
-		t.Fatal(err)
+	pipe, deps, large := linktest.NewPipe(), app.Deps{}, nodes >= manyNodes
+	if !large {
+		l, err := pipe.Listen()
+		if err != nil {
+			t.Fatal(err)
+		}
+		deps.Listeners = []net.Listener{l}
 	}
 	port, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -82,7 +88,7 @@ func newRig(t *testing.T, nodes int, change ...func(*app.Config)) *rig {
 	for _, c := range change {
 		c(&cfg)
 	}
-	r.app, err = app.New(cfg, app.Deps{Listeners: []net.Listener{l}})
+	r.app, err = app.New(cfg, deps)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,9 +101,14 @@ func newRig(t *testing.T, nodes int, change ...func(*app.Config)) *rig {
 			t.Error(err)
 		}
 	})
-	r.nodes = fleet.New(fleet.Config{Unit: "plant-7", Nodes: nodes, Types: []string{"press", "press", "mill", "robot"},
-		Dial: pipe.Dial, Answer: r.asked.answer, Refuse: r.refuse,
-		Backoff: link.Backoff{Min: 250 * time.Millisecond, Max: 5 * time.Second}})
+	if large {
+		r.apart(nodes)
+		r.apply("1.0.0", 1)
+		return r
+	}
+	of := fleetOf(nodes, pipe.Dial)
+	of.Answer, of.Refuse = r.asked.answer, r.refuse
+	r.nodes = fleet.New(of)
 	t.Cleanup(r.nodes.Close)
 	r.nodes.Start()
 	if err := r.nodes.AwaitOnline(ctx, nodes); err != nil {
@@ -105,6 +116,12 @@ func newRig(t *testing.T, nodes int, change ...func(*app.Config)) *rig {
 	}
 	r.apply("1.0.0", 1)
 	return r
+}
+
+// fleetOf are nodes of the rig's unit and types.
+func fleetOf(nodes int, dial func(context.Context) (net.Conn, error)) fleet.Config {
+	return fleet.Config{Unit: "plant-7", Nodes: nodes, Types: []string{"press", "press", "mill", "robot"}, Dial: dial,
+		Backoff: link.Backoff{Min: 250 * time.Millisecond, Max: 5 * time.Second}}
 }
 
 // document is a unit configuration for the types of the rig.

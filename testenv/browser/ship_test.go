@@ -28,8 +28,7 @@ func TestTenThousandNodes(t *testing.T) {
 	if !*ship {
 		t.Skip("it takes minutes: -ship")
 	}
-	const n = 10_000
-	r := newRig(t, n)
+	r := newRig(t, manyNodes)
 	ctx, _ := chromium(t)
 	page(t, ctx, r, "view", "#/fleet", "Look at this")
 	until(t, ctx, shown("1.0.0"))
@@ -62,28 +61,31 @@ func TestTenThousandNodes(t *testing.T) {
 		t.Error("that is too much")
 	}
 
-	late, all := time.Duration(0), []time.Duration(nil)
-	for i := range 10 {
-		seq, at := r.maintain(fmt.Sprint(i))
-		until(t, ctx, fmt.Sprintf(`Number(document.querySelector(".live").dataset.at.split("-")[1]) >= %d &&
- (window.seen = Date.now())`, seq))
-		took := time.UnixMilli(int64(eval[float64](t, ctx, `window.seen`))).Sub(at)
-		late, all = max(late, took), append(all, took.Round(time.Millisecond))
-	}
-	t.Log("changes were seen after", all)
-	report(t, "latest of ten changes, after the journal", late, liveWithin)
+	r.latest(ctx, "a node", "settings", func(i int) {
+		r.post("/v1/nodes/node-00007/properties/line", map[string]any{"value": fmt.Sprint(i)})
+	})
+	r.latest(ctx, "the unit, of which every node is told", "unit-maintenance", func(i int) {
+		r.post("/v1/unit/maintenance", map[string]any{"for": "PT1H", "reason": fmt.Sprint(i)})
+	})
 }
 
-// maintain announces a maintenance; it returns the number and time of the journal's record.
-func (r *rig) maintain(reason string) (seq uint64, at time.Time) {
+// latest takes the times until the page shows ten changes, from those that their records have.
+func (r *rig) latest(ctx context.Context, of, record string, change func(i int)) {
 	r.t.Helper()
-	r.post("/v1/unit/maintenance", map[string]any{"for": "PT1H", "reason": reason})
-	all, err := r.app.Unit().Entries(r.ctx, app.EntryFilter{Types: []string{"unit-maintenance"}, Reverse: true,
-		Limit: 1})
-	if err != nil || len(all) != 1 {
-		r.t.Fatal(all, err)
+	late, took := time.Duration(0), []time.Duration(nil)
+	for i := range 10 {
+		change(i)
+		all, err := r.app.Unit().Entries(r.ctx, app.EntryFilter{Types: []string{record}, Reverse: true, Limit: 1})
+		if err != nil || len(all) != 1 {
+			r.t.Fatal(all, err)
+		}
+		until(r.t, ctx, fmt.Sprintf(`Number(document.querySelector(".live").dataset.at.split("-")[1]) >= %d &&
+ (window.seen = Date.now())`, all[0].Seq))
+		d := time.UnixMilli(int64(eval[float64](r.t, ctx, `window.seen`))).Sub(all[0].At)
+		late, took = max(late, d), append(took, d.Round(time.Millisecond))
 	}
-	return all[0].Seq, all[0].At
+	r.t.Logf("changes of %s were seen after %v", of, took)
+	report(r.t, "latest of ten changes of "+of+", after the journal", late, liveWithin)
 }
 
 // shown is true in the page when all 10,000 nodes are counted with a version.

@@ -22,7 +22,8 @@ const (
 	liveRest  = 25          // times as long as a look worked nothing is looked at, if there are more
 	liveMost  = time.Second // but not longer
 	liveIdle  = time.Minute // without a viewer the table is given up
-	liveWhole = time.Minute // all nodes are looked at again: tokens end without a record
+	liveRound = time.Minute // all nodes are looked at again, a page at a time: tokens end without a record
+	liveTurn  = time.Second // until the next page of them if nothing else is to be looked at
 )
 
 // watched has the table of all nodes kept up to date while somebody looks. Its goroutine is run.
@@ -39,8 +40,9 @@ type watched struct {
 
 	// Of whoever has the turn.
 	known  *liveview.Table         // that all nodes were put into
-	whole  time.Time               // when all nodes were looked at
-	facts  map[string]why.NodeFact // of the nodes, as far as what should be looked at depends on them
+	began  time.Time               // when all nodes were looked at, or when that began: a round
+	round  []string                // nodes that are still to be looked at in the round
+	matter map[string]why.NodeFact // of the nodes that something is wrong with
 	waited time.Duration           // for the loop, in this look: that is no work
 }
 
@@ -58,12 +60,16 @@ func (w *watched) run(ctx context.Context) {
 		}
 		for t := w.kept(); t != nil; t = w.kept() {
 			changed := w.c.Changed()
-			worked, err := w.fresh(ctx, t)
+			worked, more, err := w.fresh(ctx, t)
 			if err != nil {
 				w.c.cfg.Log.Debug("the table of nodes is not up to date", zap.Error(err))
 			}
 			ended, records := w.c.cfg.Now(), w.c.journal.Load().Last()
-			if !pausing(ctx, w.c.cfg.LiveEvery, nil) || !pausing(ctx, liveIdle, changed) {
+			idle := liveIdle
+			if more {
+				idle = liveTurn
+			}
+			if !pausing(ctx, w.c.cfg.LiveEvery, nil) || !pausing(ctx, idle, changed) {
 				return
 			}
 			if w.c.journal.Load().Last()-records > liveFew { // nobody waits for viewers
@@ -105,7 +111,7 @@ func (w *watched) kept() *liveview.Table {
 func (w *watched) forget() {
 	select {
 	case w.turn <- struct{}{}:
-		w.known, w.facts = nil, nil
+		w.known, w.round, w.matter = nil, nil, nil
 		<-w.turn
 	default: // whoever has the turn looks again
 	}
@@ -136,118 +142,104 @@ func (w *watched) see(ctx context.Context, look func(*fleet.Fleet)) error {
 	})
 }
 
-// fresh brings a table up to date. It returns how long that took, without the time that it only waited.
-func (w *watched) fresh(ctx context.Context, t *liveview.Table) (worked time.Duration, err error) {
+// fresh brings a table up to date. It returns how long that took, without the time that it only waited, and whether
+// more nodes are to be looked at in this round.
+func (w *watched) fresh(ctx context.Context, t *liveview.Table) (worked time.Duration, more bool, err error) {
 	select {
 	case w.turn <- struct{}{}:
 	case <-ctx.Done():
-		return 0, wire.New(wire.CodeTimeout, "", "the nodes could not be looked at in time: "+ctx.Err().Error())
+		return 0, false, wire.New(wire.CodeTimeout, "", "the nodes could not be looked at in time: "+ctx.Err().Error())
 	}
 	began := w.c.cfg.Now()
 	w.waited = 0
 	defer func() {
-		worked = w.c.cfg.Now().Sub(began) - w.waited
+		worked, more = w.c.cfg.Now().Sub(began)-w.waited, len(w.round) > 0
 		<-w.turn
 	}()
-	return 0, w.update(ctx, t)
+	return 0, false, w.update(ctx, t)
 }
 
-// update is fresh, for whoever has the turn.
+// update is fresh, for whoever has the turn. If few nodes have changed, it waits for the loop once.
 func (w *watched) update(ctx context.Context, t *liveview.Table) error {
-	u := liveview.Update{Unit: w.c.cfg.Unit}
-	names, whole, err := w.noticed(ctx, t, &u)
-	if err != nil {
-		return err
-	}
+	known := w.known == t
 	w.known = nil // until what was noticed is in the table
-	if whole {
-		w.facts = make(map[string]why.NodeFact, len(names))
-	}
-	for len(names) > 0 {
-		page := names[:min(livePage, len(names))]
-		if err := w.look(ctx, page, &u); err != nil {
+	u := liveview.Update{Unit: w.c.cfg.Unit}
+	in := why.FleetFacts{Now: w.c.cfg.Now(), Clock: w.c.jumpView(), Broker: w.c.roadNow(), Nodes: w.mattering}
+	source := w.c.unitSource()
+	for names, first := []string(nil), true; first || len(names) > 0; first = false {
+		var nodes []view.Node
+		if err := w.see(ctx, func(f *fleet.Fleet) {
+			if first {
+				u.Epoch, u.Rev = w.c.journal.Load().Epoch(), f.Seq()
+				in.Trials, in.Rollouts = f.Trials(), why.Rollouts(f.Rollouts(), in.Now, versions(f)).Rollouts
+				names = w.noticed(f, t, known, in.Now)
+			}
+			page := names[:min(livePage, len(names))]
+			names = names[len(page):]
+			nodes = w.look(f, page, in.Now, &u)
+		}); err != nil {
 			return err
 		}
-		names = names[len(page):]
+		for i := range nodes {
+			u.Rows = append(u.Rows, roster.Row(&nodes[i], source))
+		}
 	}
-	if err := w.lookAt(ctx, &u); err != nil {
-		return err
-	}
+	u.Look = why.Look(in)
 	w.news.words(&u, w.c)
 	if err := t.Update(u); err != nil {
 		return err
 	}
 	w.known = t
-	if whole {
-		w.whole = w.c.cfg.Now()
-	}
 	return nil
 }
 
-// noticed returns the names of nodes that may not be as the table has them; whole: all are among them.
-func (w *watched) noticed(
-	ctx context.Context, t *liveview.Table, u *liveview.Update,
-) (names []string, whole bool, err error) {
-	now := w.c.cfg.Now()
-	whole = w.known != t || now.Sub(w.whole) >= liveWhole
-	err = w.see(ctx, func(f *fleet.Fleet) {
-		u.Epoch, u.Rev = w.c.journal.Load().Epoch(), f.Seq()
-		some, any := f.Changed()
-		if names, whole = some, whole || any; whole {
-			names = f.Names(now)
-		}
-	})
-	if whole {
-		names = append(names, t.Without(names)...)
+// noticed returns the names of nodes that may not be as the table has them, if all that was known before is in it, and
+// those of the next ones of the round.
+func (w *watched) noticed(f *fleet.Fleet, t *liveview.Table, known bool, now time.Time) []string {
+	names, all := f.Changed()
+	all = all || !known
+	if all || len(w.round) == 0 && now.Sub(w.began) >= liveRound {
+		w.began, w.round = now, f.Names(now)
+		w.round = append(w.round, t.Without(w.round)...)
 	}
-	return names, whole, err
+	if all {
+		names, w.round, w.matter = w.round, nil, map[string]why.NodeFact{}
+	}
+	page := w.round[:min(livePage, len(w.round))]
+	w.round = w.round[len(page):]
+	return append(names, page...)
 }
 
-// look adds the rows of some nodes to an update, or that they are gone.
-func (w *watched) look(ctx context.Context, names []string, u *liveview.Update) error {
-	now, nodes := w.c.cfg.Now(), make([]view.Node, 0, len(names))
-	err := w.see(ctx, func(f *fleet.Fleet) {
-		for _, name := range names {
-			if n, _, known := f.Glance(name, now); known {
-				nodes = append(nodes, n)
-				w.facts[name] = f.Fact(&n)
-			} else {
-				u.Gone = append(u.Gone, name)
-				delete(w.facts, name)
-			}
+// look returns some nodes as a list shows them; those that are gone are added to an update.
+func (w *watched) look(f *fleet.Fleet, names []string, now time.Time, u *liveview.Update) (nodes []view.Node) {
+	for _, name := range names {
+		delete(w.matter, name)
+		n, _, known := f.Glance(name, now)
+		if !known {
+			u.Gone = append(u.Gone, name)
+			continue
 		}
-	})
-	source := w.c.unitSource()
-	for i := range nodes {
-		u.Rows = append(u.Rows, roster.Row(&nodes[i], source))
+		nodes = append(nodes, n)
+		if fact := f.Fact(&n); fact.Matters(now) {
+			w.matter[name] = fact
+		}
 	}
-	return err
+	return nodes
 }
 
-// lookAt says in an update what should be looked at.
-func (w *watched) lookAt(ctx context.Context, u *liveview.Update) error {
-	in := why.FleetFacts{Now: w.c.cfg.Now(), Clock: w.c.jumpView(), Broker: w.c.roadNow(),
-		Nodes: func(yield func(*why.NodeFact) bool) {
-			for _, n := range w.facts {
-				if !yield(&n) {
-					return
-				}
-			}
-		}}
-	err := w.see(ctx, func(f *fleet.Fleet) {
-		in.Trials = f.Trials()
-		in.Rollouts = why.Rollouts(f.Rollouts(), in.Now, versions(f)).Rollouts
-	})
-	if err == nil {
-		u.Look = why.Look(in)
+// mattering yields what is known of the nodes that something is wrong with.
+func (w *watched) mattering(yield func(*why.NodeFact) bool) {
+	for _, n := range w.matter {
+		if !yield(&n) {
+			return
+		}
 	}
-	return err
 }
 
 // Fleet returns all nodes at a glance.
 func (c *Core) Fleet(ctx context.Context) (view.Fleet, error) {
 	t := c.watched.use()
-	if _, err := c.watched.fresh(ctx, t); err != nil {
+	if _, _, err := c.watched.fresh(ctx, t); err != nil {
 		return view.Fleet{}, err
 	}
 	return t.Fleet(), nil
@@ -259,7 +251,7 @@ func (c *Core) Live(ctx context.Context, in op.LiveIn) (v *liveview.Viewer, end 
 	t := w.use()
 	w.count(&in, 1)
 	end = func() { w.count(&in, -1) }
-	if _, err := w.fresh(ctx, t); err != nil {
+	if _, _, err := w.fresh(ctx, t); err != nil {
 		end()
 		return nil, nil, err
 	}

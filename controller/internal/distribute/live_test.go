@@ -2,6 +2,7 @@ package distribute
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +17,7 @@ func (r *faulty) watching() (table, known, taking bool, viewers int) {
 	w := r.core.watched
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.table != nil, w.known != nil || w.facts != nil, w.news.taking.Load(), w.viewers
+	return w.table != nil, w.known != nil || w.matter != nil || w.round != nil, w.news.taking.Load(), w.viewers
 }
 
 // While somebody watches, and a minute longer, there is a table; then nothing is kept, and no record is gathered.
@@ -68,29 +69,31 @@ func TestLiveThatFails(t *testing.T) {
 	})
 }
 
-// lookedAtAll says when all nodes were looked at last.
-func lookedAtAll(w *watched) time.Time {
-	w.turn <- struct{}{}
-	defer func() { <-w.turn }()
-	return w.whole
-}
-
-// All nodes are looked at once more each minute while somebody watches: what ends by time alone has no record.
+// While somebody watches, each node is looked at again each minute, a page at a time: a token ends without a record.
 func TestLiveLooksAtAllAgain(t *testing.T) {
-	withFaults(t, nil, func(t *testing.T, r *faulty) {
-		r.join("n")
+	withGate(t, func(t *testing.T, r *faulty, _ *gate) {
+		const n = 2*livePage + 1
+		in := op.EnrolList{}
+		for i := range n {
+			in.Nodes = append(in.Nodes, op.ListedNode{Node: fmt.Sprintf("n%d", i),
+				Enroll: op.Enroll{TTL: "PT1H"}})
+		}
+		_, err := r.core.EnrolNodes(as(t.Context(), "ann"), in)
+		r.mustBe("to enrol", err, "")
 		_, end, err := r.core.Live(t.Context(), op.LiveIn{})
 		r.mustBe("to watch", err, "")
 		defer end()
-		began := lookedAtAll(r.core.watched)
-		for i := range 3 {
-			time.Sleep(liveWhole + time.Second)
+		shown := func() int {
 			synctest.Wait()
-			if now := lookedAtAll(r.core.watched); !now.After(began) {
-				t.Errorf("after %d minutes all were looked at last at %v", i+1, now)
-			} else {
-				began = now
-			}
+			return r.core.watched.use().Fleet().Nodes
+		}
+		time.Sleep(time.Hour - time.Second)
+		if got := shown(); got != n {
+			t.Errorf("%d nodes just before the tokens end", got)
+		}
+		time.Sleep(liveRound + 4*liveTurn)
+		if got := shown(); got != 0 {
+			t.Errorf("%d nodes a minute after their tokens ended", got)
 		}
 	})
 }
@@ -103,18 +106,21 @@ func TestLiveForgetsNodes(t *testing.T) {
 		_, end, err := r.core.Live(t.Context(), op.LiveIn{})
 		r.mustBe("to watch", err, "")
 		defer end()
-		if f, err := r.core.Fleet(t.Context()); err != nil || f.Nodes != 2 {
-			t.Fatalf("%+v %v", f, err)
+		w := r.core.watched
+		matters := func(node string) bool {
+			w.turn <- struct{}{}
+			defer func() { <-w.turn }()
+			_, there := w.matter[node]
+			return there
+		}
+		if f, err := r.core.Fleet(t.Context()); err != nil || f.Nodes != 2 || !matters("m") || matters("n") {
+			t.Fatalf("%+v, matter: m %v, n %v, %v", f, matters("m"), matters("n"), err)
 		}
 		_, err = r.core.Forget(t.Context(), op.Forget{Nodes: []string{"m"}})
 		r.mustBe("to forget", err, "")
 		f, err := r.core.Fleet(t.Context())
-		w := r.core.watched
-		w.turn <- struct{}{}
-		_, there := w.facts["m"]
-		<-w.turn
-		if err != nil || f.Nodes != 1 || there {
-			t.Errorf("%+v, still known: %v, %v", f, there, err)
+		if err != nil || f.Nodes != 1 || matters("m") {
+			t.Errorf("%+v, still known: %v, %v", f, matters("m"), err)
 		}
 	})
 }

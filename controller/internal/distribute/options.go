@@ -66,7 +66,7 @@ type Config struct {
 	StatusWait      time.Duration // what changes within it is said to the cloud side together; 1 s
 	StatusPace      flow.Rate     // of parts of what is said so; 16 at once, then one a second
 	Beacon          time.Duration // how often the beacon is sent again; 1 min
-	LiveEvery       time.Duration // least time between two looks at what has changed, for viewers; 100 ms
+	LiveEvery       time.Duration // least time between two looks at what has changed, for viewers; 50 ms
 	Jitter          time.Duration // nodes spread repeated reports over this; 0: they do not
 	ReopenEvery     time.Duration // how often a broken journal is tried again; 2 s
 	CheckpointEvery uint64        // records between two checkpoints; 100,000
@@ -135,7 +135,7 @@ func (c Config) withDefaults() Config {
 	}
 	setDefault(&c.StatusWait, time.Second)
 	setDefault(&c.Beacon, time.Minute)
-	setDefault(&c.LiveEvery, 100*time.Millisecond)
+	setDefault(&c.LiveEvery, 50*time.Millisecond)
 	setDefault(&c.ReopenEvery, 2*time.Second)
 	setDefault(&c.Relieve, 15*time.Second)
 	setDefault(&c.CheckpointEvery, 100_000)

@@ -123,6 +123,17 @@ func (c *census) count(n *NodeFact) {
 	}
 }
 
+// Matters reports whether Look says anything of a node. Without a change of the node, only the end of its certificate
+// changes that.
+func (n *NodeFact) Matters(now time.Time) bool {
+	c := newCensus(now)
+	c.count(n)
+	for range c.each {
+		return true
+	}
+	return false
+}
+
 func (c *census) add(why cause, n *NodeFact) *group {
 	last := &c.last[why.rule]
 	g := last.group
