@@ -74,17 +74,9 @@ func newRig(t *testing.T, nodes int, change ...func(*app.Config)) *rig {
 		}
 		deps.Listeners = []net.Listener{l}
 	}
-	port, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := port.Addr().String()
-	if err := port.Close(); err != nil {
-		t.Fatal(err)
-	}
-	r := &rig{t: t, url: "http://" + address, socket: filepath.Join(dir, "control.sock"), ctx: ctx}
+	r := &rig{t: t, socket: filepath.Join(dir, "control.sock"), ctx: ctx}
 	cfg := app.Config{Unit: "plant-7", StateDir: filepath.Join(dir, "state"), Listen: "127.0.0.1:0",
-		Socket: r.socket, HTTP: address, CheckTimeout: 10 * time.Second, ReportJitter: 2 * time.Second}
+		Socket: r.socket, HTTP: "127.0.0.1:0", CheckTimeout: 10 * time.Second, ReportJitter: 2 * time.Second}
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -92,6 +84,7 @@ func newRig(t *testing.T, nodes int, change ...func(*app.Config)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.url = r.app.HTTPURL()
 	running, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- r.app.Run(running) }()
