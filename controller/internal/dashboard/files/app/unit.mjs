@@ -66,8 +66,8 @@ function take(line) {
   }
   if (line.entry) took(line.entry);
   if (line.at) unit.at = line.at;
+  if (line.complete || !unit.live) changed(); // what belongs together is shown together
   if (line.complete) unit.live = true;
-  changed();
 }
 
 function took(entry) {
