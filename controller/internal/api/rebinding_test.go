@@ -14,8 +14,8 @@ import (
 	"tandem.internal/controller/internal/tokens"
 )
 
-// TestRebinding: a page whose name leads to this address once it is open is of the same origin for a browser, and so for
-// the check of origins. The token is what it lacks: a browser keeps that of the dashboard for the dashboard's own
+// TestRebinding: a page whose name leads to this address once it is open is of the same origin for a browser, and so
+// for the check of origins. The token is what it lacks: a browser keeps that of the dashboard for the dashboard's own
 // origin, and nothing that it sends by itself counts as one. So it gets what everybody gets, which says nothing of the
 // unit. The name in Host is not looked at: proxies and tunnels have others.
 func TestRebinding(t *testing.T) {

@@ -23,7 +23,8 @@ func TestMayReach(t *testing.T) {
 		{"[::1]:80", true, true}, {"[::ffff:127.0.0.1]:80", true, true}, {"[::ffff:169.254.169.254]:80", false, false},
 		{"169.254.169.254:80", false, false}, {"[fe80::1%eth0]:80", false, false}, {"0.0.0.0:80", false, false},
 		{"[::]:80", false, false}, {"[ff02::1]:80", false, false}, {"nowhere", false, false},
-		{"[::ffff:0.0.0.0]:80", false, false}, {"169.254.42.42:80", false, false}, {"[fe80::a9fe:a9fe]:80", false, false},
+		{"[::ffff:0.0.0.0]:80", false, false}, {"169.254.42.42:80", false, false},
+		{"[fe80::a9fe:a9fe]:80", false, false},
 		// Metadata that is not link-local, also with a zone, mapped or behind a translator.
 		{"100.100.100.200:80", false, false}, {"[::ffff:100.100.100.200]:80", false, false},
 		{"168.63.129.16:80", false, false}, {"192.0.0.192:80", false, false}, {"[fd00:ec2::254]:80", false, false},
