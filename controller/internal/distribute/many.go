@@ -110,8 +110,8 @@ func against(in *op.NodesOrder, v *op.NodesOrdered) error {
 		return wire.New(wire.CodeWrongState, "/expect", fmt.Sprintf("the filter selects %s now, not %s: nothing was "+
 			"ordered; look at them with a dry run again", phrase.Plural(v.Selected, "node"), n))
 	case these && in.Expect != op.ExpectOf(v.Nodes):
-		return wire.New(wire.CodeWrongState, "/expect", fmt.Sprintf("the filter selects %s as before, but not the same: "+
-			"nothing was ordered; look at them with a dry run again", phrase.Plural(v.Selected, "node")))
+		return wire.New(wire.CodeWrongState, "/expect", fmt.Sprintf("the filter selects %s as before, but not the "+
+			"same: nothing was ordered; look at them with a dry run again", phrase.Plural(v.Selected, "node")))
 	case v.AllNodes && !in.AllNodes:
 		err := wire.New(wire.CodeNotAllowed, wire.PathAllNodes,
 			fmt.Sprintf("the filter selects every node: %d of %[1]d", v.Selected))

@@ -122,8 +122,8 @@ func TestOrderToMany(t *testing.T) {
 	})
 }
 
-// TestOrderToManyOfThose: what a dry run had as expect has an order be for those nodes alone: not for others, though they
-// are as many.
+// TestOrderToManyOfThose: what a dry run had as expect has an order be for those nodes alone: not for others, though
+// they are as many.
 func TestOrderToManyOfThose(t *testing.T) {
 	withFaults(t, nil, func(t *testing.T, r *faulty) {
 		r.joins(2)
@@ -139,8 +139,8 @@ func TestOrderToManyOfThose(t *testing.T) {
 		r.leaves("press-001")
 		r.mustRefuse(in, "the filter selects 1 node now, not 2: nothing was ordered; look at them with a dry run again")
 		r.join("press-002")
-		r.mustRefuse(in, "the filter selects 2 nodes as before, but not the same: nothing was ordered; look at them with "+
-			"a dry run again")
+		r.mustRefuse(in, "the filter selects 2 nodes as before, but not the same: nothing was ordered; look at them "+
+			"with a dry run again")
 		if n := len(r.records(record.Settings)); n != 0 {
 			t.Errorf("%d were ordered all the same", n)
 		}

@@ -102,8 +102,8 @@ func (in *NodesOrder) Check() *wire.Error {
 		return err
 	}
 	if in.Expect != "" && !expectation.MatchString(in.Expect) {
-		return wire.New(wire.CodeInvalidArgument, "/expect", fmt.Sprintf("a number of nodes, such as 12, or what a dry "+
-			"run had as expect, such as 12-3f9a0c1d5e7b8a90, is expected, not %.80q", in.Expect))
+		return wire.New(wire.CodeInvalidArgument, "/expect", fmt.Sprintf("a number of nodes, such as 12, or what a "+
+			"dry run had as expect, such as 12-3f9a0c1d5e7b8a90, is expected, not %.80q", in.Expect))
 	}
 	var given, known []string
 	for _, o := range in.orders() {

@@ -32,8 +32,8 @@ func (m *Many) Flags(cmd *cobra.Command) {
 	f.StringVar(&m.where, "where", "", "instead of NODE, all nodes that this `FILTER` selects; see tandem nodes --help")
 	f.BoolVar(&m.dryRun, "dry-run", false, "with --where: only say which nodes these are")
 	f.BoolVar(&m.yes, "yes", false, "with --where: do not ask, however many they are")
-	f.StringVar(&m.expect, "expect", "", "with --where: do not ask, and do nothing unless they are `N` nodes, or, with "+
-		"what --dry-run shows, those")
+	f.StringVar(&m.expect, "expect", "", "with --where: do not ask, and do nothing unless they are `N` nodes, or, "+
+		"with what --dry-run shows, those")
 	f.BoolVar(&m.all, "yes-all-nodes", false, "with --where: they may be all nodes")
 }
 

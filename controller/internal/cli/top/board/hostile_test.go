@@ -107,8 +107,8 @@ func checkScreens(t *testing.T, text string) {
 	}
 }
 
-// FuzzScreens: whatever a node says, nothing of it is a control sequence, moves what stands beside it, or is longer than
-// a line.
+// FuzzScreens: whatever a node says, nothing of it is a control sequence, moves what stands beside it, or is longer
+// than a line.
 func FuzzScreens(f *testing.F) {
 	for _, text := range hostile {
 		f.Add(text)

@@ -39,7 +39,8 @@ export function Many({ q }) {
     <${Failure} error=${seen.error} />
     <span role="status">${of ? `${count(of.selected)}${of.offline ? `, ${of.offline} of them offline` : ""}${of.allNodes
       ? ": all that there are" : ""}` : ""}</span>
-    ${of?.selected ? html`<${Orders} q=${q} n=${of.selected} expect=${of.expect} all=${of.allNodes} again=${look} />` : null}</div>`;
+    ${of?.selected ? html`<${Orders} q=${q} n=${of.selected} expect=${of.expect} all=${of.allNodes}
+      again=${look} />` : null}</div>`;
 }
 
 function Orders({ q, n, expect, all, again }) {
