@@ -7,6 +7,7 @@ import (
 	"time"
 
 	controller "tandem.internal/controller/app"
+	"tandem.internal/shared/race"
 	"tandem.internal/shared/wire"
 	"tandem.internal/testenv/env"
 	"tandem.internal/testenv/fault"
@@ -18,6 +19,9 @@ import (
 // again. Each order has an answer in the end. The same order once more is another one to each.
 func TestControllerKilledAmongOrdersToMany(t *testing.T) {
 	both(t, func(t *testing.T, s env.Setup) {
+		if race.Enabled && s.External {
+			t.Skip("takes minutes under the race detector; with the embedded broker it runs there, too")
+		}
 		for _, name := range []string{"n1", "n2", "n3"} {
 			s.Nodes = append(s.Nodes, env.NodeSpec{Name: name, Tended: true})
 		}
