@@ -45,6 +45,8 @@ type (
 	RebootIn       = op.RebootIn
 	Try            = op.Try
 	TryIn          = op.TryIn
+	NodesOrder     = op.NodesOrder
+	NodesOrdered   = op.NodesOrdered
 	Approve        = op.Approve
 	ApproveIn      = op.ApproveIn
 	Maintain       = op.Maintain

@@ -29,6 +29,15 @@ func (e *Env) Reboot(node string) error {
 	})
 }
 
+// OrderNodes gives an order to many nodes.
+func (e *Env) OrderNodes(in controller.NodesOrder) (controller.NodesOrdered, error) {
+	v, err := ask(e, func(ctx context.Context, u controller.Unit) (controller.NodesOrdered, error) {
+		return u.OrderNodes(controller.As(ctx, "ann"), in)
+	})
+	e.Note("order to %q: %d of %d taken, %v", in.Where, v.Done, v.Selected, err)
+	return v, err
+}
+
 // Maintain announces maintenance for so long; 0 ends it.
 func (e *Env) Maintain(d time.Duration) error {
 	return order(e, "maintenance "+d.String(), func(ctx context.Context, u controller.Unit) error {

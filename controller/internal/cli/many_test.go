@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -25,6 +26,10 @@ func TestOrderToNodes(t *testing.T) {
 			{"yes-none", "node reboot --where type:none --reason kernel --yes"},
 			{"offline", "node reboot --where name:* --reason kernel --yes-all-nodes --expect 4"},
 			{"another-number", "node reboot --where type:mainType --reason kernel --expect 3"},
+			{"others", "node reboot --where type:mainType --reason kernel --expect 2-0123456789abcdef"},
+			{"bad-expect", "node reboot --where type:mainType --reason kernel --expect two"},
+			{"no-expect", "node reboot --where type:mainType --reason kernel --expect="},
+			{"those", "node reboot --where type:mainType --reason kernel --expect 2-b9f41a39d3adf705"},
 			{"no-filter", "node reboot --where tpye:x --reason kernel --yes"},
 			{"no-reason", "node reboot --where type:mainType --yes"},
 			{"both", "node reboot node-1 --where type:mainType --reason kernel"},
@@ -66,6 +71,37 @@ func TestOrderToNodesIsAsked(t *testing.T) {
 		if !strings.Contains(stderr, c.asks) || !strings.Contains(stdout+stderr, c.want) ||
 			(status == exitRefused) != (c.want == "nothing was ordered") {
 			t.Errorf("%s %q: status %d\n%s%s", c.where, c.typed, status, stdout, stderr)
+		}
+	}
+}
+
+// typing is whoever is asked: they answer yes once something has happened.
+type typing func()
+
+func (t typing) Read(p []byte) (int, error) {
+	t()
+	return copy(p, "y\n"), nil
+}
+
+// TestOrderToNodesAfterAQuestion: those are ordered that were shown. Others, though they are as many, are not.
+func TestOrderToNodesAfterAQuestion(t *testing.T) {
+	for _, c := range []struct {
+		happens func(*apitest.Rig)
+		want    string
+	}{
+		{func(*apitest.Rig) {}, "reboot: taken by 3 of 3 nodes\n"},
+		{func(u *apitest.Rig) { u.Connect("node-1", false) }, "selects 2 nodes now, not 3: nothing was ordered"},
+		{func(u *apitest.Rig) { u.Connect("node-1", false); u.Connect("node-4", true) },
+			"selects 3 nodes as before, but not the same: nothing was ordered"},
+	} {
+		b := newBench(t, apitest.StartSample(t))
+		var out bytes.Buffer
+		io := b.surroundings()
+		io.InTerminal, io.ErrTerminal = true, true
+		io.In, io.Out, io.Err = typing(func() { c.happens(b.unit) }), &out, &out
+		status := Run(b.ctx, []string{"node", "reboot", "--where", "online:yes", "--reason", "kernel"}, io)
+		if !strings.Contains(out.String(), c.want) || (status == 0) != strings.Contains(c.want, "taken") {
+			t.Errorf("status %d, %s; want %s", status, out.String(), c.want)
 		}
 	}
 }

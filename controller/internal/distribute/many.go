@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -43,6 +45,7 @@ func (c *Core) OrderNodes(ctx context.Context, in op.NodesOrder) (v op.NodesOrde
 	v.Selected = len(v.Nodes)
 	v.AllNodes = v.Selected > 0 && v.Selected >= len(all)
 	if in.DryRun {
+		v.Expect = op.ExpectOf(v.Nodes)
 		bound(&v)
 		return v, nil
 	}
@@ -101,10 +104,14 @@ func (c *Core) orderOf(in *op.NodesOrder) func(context.Context, op.NodeIn) error
 
 // against says why nothing is ordered.
 func against(in *op.NodesOrder, v *op.NodesOrdered) error {
+	n, _, these := strings.Cut(in.Expect, "-")
 	switch {
-	case in.Expect != nil && *in.Expect != v.Selected:
-		return wire.New(wire.CodeWrongState, "/expect", fmt.Sprintf("the filter selects %s now, not %d: nothing was "+
-			"ordered; look at them with a dry run again", phrase.Plural(v.Selected, "node"), *in.Expect))
+	case n != "" && n != strconv.Itoa(v.Selected):
+		return wire.New(wire.CodeWrongState, "/expect", fmt.Sprintf("the filter selects %s now, not %s: nothing was "+
+			"ordered; look at them with a dry run again", phrase.Plural(v.Selected, "node"), n))
+	case these && in.Expect != op.ExpectOf(v.Nodes):
+		return wire.New(wire.CodeWrongState, "/expect", fmt.Sprintf("the filter selects %s as before, but not the "+
+			"same: nothing was ordered; look at them with a dry run again", phrase.Plural(v.Selected, "node")))
 	case v.AllNodes && !in.AllNodes:
 		err := wire.New(wire.CodeNotAllowed, wire.PathAllNodes,
 			fmt.Sprintf("the filter selects every node: %d of %[1]d", v.Selected))

@@ -84,9 +84,9 @@ func TestOrderToMany(t *testing.T) {
 		}{
 			{setLine(""), "not-allowed: the filter selects every node: 4 of 4 (at /allNodes)"},
 			{setLine("name:p*"), "not-allowed: the filter selects every node: 4 of 4 (at /allNodes)"},
-			{op.NodesOrder{Where: "press", Expect: new(4), Set: setLine("").Set}, "wrong-state: the filter selects " +
+			{op.NodesOrder{Where: "press", Expect: "4", Set: setLine("").Set}, "wrong-state: the filter selects " +
 				"3 nodes now, not 4: nothing was ordered; look at them with a dry run again (at /expect)"},
-			{op.NodesOrder{Where: "none", Expect: new(1), Set: setLine("").Set}, "wrong-state: the filter selects " +
+			{op.NodesOrder{Where: "none", Expect: "1", Set: setLine("").Set}, "wrong-state: the filter selects " +
 				"0 nodes now, not 1: nothing was ordered; look at them with a dry run again (at /expect)"},
 		} {
 			_, err := r.core.OrderNodes(ctx, c.in)
@@ -100,7 +100,7 @@ func TestOrderToMany(t *testing.T) {
 			t.Fatalf("%d were ordered all the same", n)
 		}
 		some := setLine("press")
-		some.Expect = new(3)
+		some.Expect = "3"
 		if v := order(some); v.Done != 3 || v.Failed != 0 || v.AllNodes || of(v) != "press-000, press-001, press-002" ||
 			r.withLine() != 3 {
 			t.Errorf("%+v", v)
@@ -120,6 +120,47 @@ func TestOrderToMany(t *testing.T) {
 		}
 		r.whole()
 	})
+}
+
+// TestOrderToManyOfThose: what a dry run had as expect has an order be for those nodes alone: not for others, though
+// they are as many.
+func TestOrderToManyOfThose(t *testing.T) {
+	withFaults(t, nil, func(t *testing.T, r *faulty) {
+		r.joins(2)
+		r.leaves("pump-1")
+		dry := setLine("online:yes")
+		dry.DryRun = true
+		seen, err := r.core.OrderNodes(r.Context(), dry)
+		if err != nil || of(seen) != "press-000, press-001" || seen.Expect != "2-6b8fcfac35a5c2bb" {
+			t.Fatalf("%+v %v", seen, err)
+		}
+		in := setLine("online:yes")
+		in.Expect = seen.Expect
+		r.leaves("press-001")
+		r.mustRefuse(in, "the filter selects 1 node now, not 2: nothing was ordered; look at them with a dry run again")
+		r.join("press-002")
+		r.mustRefuse(in, "the filter selects 2 nodes as before, but not the same: nothing was ordered; look at them "+
+			"with a dry run again")
+		if n := len(r.records(record.Settings)); n != 0 {
+			t.Errorf("%d were ordered all the same", n)
+		}
+		r.leaves("press-002")
+		if err := r.hear(live("press-001", 2)); err != nil {
+			t.Fatal(err)
+		}
+		if v, err := r.core.OrderNodes(r.Context(), in); err != nil || v.Done != 2 || v.Expect != "" {
+			t.Errorf("those again: %+v %v", v, err)
+		}
+	})
+}
+
+// mustRefuse gives an order to many that is refused for what it expects.
+func (r *faulty) mustRefuse(in op.NodesOrder, want string) {
+	r.Helper()
+	_, err := r.core.OrderNodes(r.Context(), in)
+	if err == nil || err.Error() != "wrong-state: "+want+" (at /expect)" {
+		r.Errorf("%v, not %s", err, want)
+	}
 }
 
 // TestOrderToManyWhoGo: what a node does not take is in its line of the answer: one that is offline, one that has gone

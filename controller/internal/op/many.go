@@ -1,7 +1,10 @@
 package op
 
 import (
+	"crypto/sha256"
 	"fmt"
+	"io"
+	"regexp"
 	"strings"
 
 	"tandem.internal/controller/internal/filter"
@@ -13,7 +16,7 @@ var OrderNodes = define(Op[NodesOrder, NodesOrdered]{
 	Name: "nodes.order", Route: "POST /v1/nodes/order", Role: Operate, Long: true,
 	About: "Gives one order to each node that a filter selects, as if it were ordered of each, and with the role " +
 		"that the order needs. With dryRun nothing is ordered. A not-allowed: the filter selects every node, and " +
-		"allNodes is not set. A wrong-state: it does not select as many as are expected.",
+		"allNodes is not set. A wrong-state: it does not select as many as are expected, or others.",
 })
 
 // NodesOrder is an order to the nodes that a filter selects. It has one of the orders.
@@ -21,8 +24,9 @@ type NodesOrder struct {
 	Where    string `json:"where"`             // a filter, such as "state:unwell type:press"
 	AllNodes bool   `json:"allNodes,omitzero"` // it may select every node
 	DryRun   bool   `json:"dryRun,omitzero"`   // only say which nodes these are
-	// how many nodes are selected; nothing is ordered if it is another number. Left out: any number
-	Expect  *int           `json:"expect,omitzero"`
+	// how many nodes are selected, such as "12", or which, as a dry run had it in expect; nothing is ordered if it is
+	// another number, or if these are others. Left out: whichever they are
+	Expect  string         `json:"expect,omitempty"`
 	Reboot  *Reboot        `json:"reboot,omitzero"`  // restart the machine
 	Try     *Try           `json:"try,omitzero"`     // try what is staged
 	Approve *Approve       `json:"approve,omitzero"` // keep what is on trial
@@ -68,6 +72,19 @@ func (p *NamedProperty) check() *wire.Error {
 	return nil
 }
 
+// expectation is the form of what is expected: a number, and with a digest the nodes as well.
+var expectation = regexp.MustCompile(`^(0|[1-9][0-9]*)(-[0-9a-f]{16})?$`)
+
+// ExpectOf is what an order has to expect to be for these nodes, in order of name, and no others: their number, and the
+// first 8 bytes of the SHA-256 of their names, each with a line's end.
+func ExpectOf(nodes []NodeOrdered) string {
+	h := sha256.New()
+	for i := range nodes {
+		_, _ = io.WriteString(h, nodes[i].Node+"\n") // a hash takes everything
+	}
+	return fmt.Sprintf("%d-%x", len(nodes), h.Sum(nil)[:8])
+}
+
 // Role is what a token needs for the order.
 func (in *NodesOrder) Role() Role {
 	for _, o := range in.orders() {
@@ -84,8 +101,9 @@ func (in *NodesOrder) Check() *wire.Error {
 		err.Path = "/where"
 		return err
 	}
-	if in.Expect != nil && *in.Expect < 0 {
-		return wire.New(wire.CodeInvalidArgument, "/expect", "a number of nodes is expected")
+	if in.Expect != "" && !expectation.MatchString(in.Expect) {
+		return wire.New(wire.CodeInvalidArgument, "/expect", fmt.Sprintf("a number of nodes, such as 12, or what a "+
+			"dry run had as expect, such as 12-3f9a0c1d5e7b8a90, is expected, not %.80q", in.Expect))
 	}
 	var given, known []string
 	for _, o := range in.orders() {
@@ -117,9 +135,11 @@ type NodesOrdered struct {
 	DryRun   bool `json:"dryRun,omitzero"`   // nothing was ordered
 	Selected int  `json:"selected"`          // nodes that the filter selects
 	AllNodes bool `json:"allNodes,omitzero"` // these are all that there are
-	Offline  int  `json:"offline"`           // of them are not connected
-	Done     int  `json:"done"`              // of them that have taken the order
-	Failed   int  `json:"failed"`            // of them of which it was refused, or which have not answered
+	// with dryRun: what has an order be for these nodes, and no others, as its expect
+	Expect  string `json:"expect,omitempty"`
+	Offline int    `json:"offline"` // of them are not connected
+	Done    int    `json:"done"`    // of them that have taken the order
+	Failed  int    `json:"failed"`  // of them of which it was refused, or which have not answered
 	// at most 1000 of them, by name; where there are more, those come first of which it was refused
 	Nodes   []NodeOrdered `json:"nodes"`
 	Omitted int           `json:"omitted,omitzero"` // of them are not listed

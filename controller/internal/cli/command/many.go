@@ -23,7 +23,7 @@ type Many struct {
 	dryRun bool
 	yes    bool
 	all    bool
-	expect int
+	expect string
 }
 
 // Flags adds the flags to a command.
@@ -32,7 +32,8 @@ func (m *Many) Flags(cmd *cobra.Command) {
 	f.StringVar(&m.where, "where", "", "instead of NODE, all nodes that this `FILTER` selects; see tandem nodes --help")
 	f.BoolVar(&m.dryRun, "dry-run", false, "with --where: only say which nodes these are")
 	f.BoolVar(&m.yes, "yes", false, "with --where: do not ask, however many they are")
-	f.IntVar(&m.expect, "expect", 0, "with --where: do not ask, and do nothing unless they are `N` nodes")
+	f.StringVar(&m.expect, "expect", "", "with --where: do not ask, and do nothing unless they are `N` nodes, or, "+
+		"with what --dry-run shows, those")
 	f.BoolVar(&m.all, "yes-all-nodes", false, "with --where: they may be all nodes")
 }
 
@@ -68,15 +69,20 @@ func (m *Many) Order(cmd *cobra.Command, a *App, in op.NodesOrder, what string) 
 	}
 	in.Where, in.AllNodes = m.where, m.all
 	if cmd.Flags().Changed("expect") {
-		in.Expect = &m.expect
+		if in.Expect = m.expect; m.expect == "" {
+			return Usage("--expect is empty: it is a number of nodes, or what --dry-run shows")
+		}
 	}
 	if m.dryRun {
 		in.DryRun = true
 		return Ask(cmd.Context(), a, op.OrderNodes, in, func(a *App, v op.NodesOrdered) {
 			a.Print("%s: %s\n", what, reached(&v))
+			if v.Selected > 0 {
+				a.Print("to order it of these and no others: --expect %s\n", term.Clean(v.Expect))
+			}
 		})
 	}
-	if !m.yes && in.Expect == nil {
+	if !m.yes && in.Expect == "" {
 		goOn, err := m.asked(cmd.Context(), a, &in, what)
 		if err != nil || !goOn {
 			return err
@@ -85,8 +91,8 @@ func (m *Many) Order(cmd *cobra.Command, a *App, in op.NodesOrder, what string) 
 	return m.send(cmd, a, in, what)
 }
 
-// asked asks whoever is at the terminal whether to go on; if they do, as many nodes are expected as were shown. It
-// returns false if there is no node.
+// asked asks whoever is at the terminal whether to go on; if they do, the nodes are expected that were shown.
+// It returns false if there is no node.
 func (m *Many) asked(ctx context.Context, a *App, in *op.NodesOrder, what string) (bool, error) {
 	var v op.NodesOrdered
 	err := a.Connect(func(c *client.Client) (err error) {
@@ -102,7 +108,7 @@ func (m *Many) asked(ctx context.Context, a *App, in *op.NodesOrder, what string
 		v.DryRun = false
 		return false, printOrdered(a, what, &v)
 	}
-	in.Expect = &v.Selected
+	in.Expect = v.Expect
 	question, yes := "Go on? [y/N] ", func(typed string) bool {
 		return strings.EqualFold(typed, "y") || strings.EqualFold(typed, "yes")
 	}
@@ -116,10 +122,11 @@ func (m *Many) asked(ctx context.Context, a *App, in *op.NodesOrder, what string
 		return false, err
 	case !asked && v.AllNodes && !m.all:
 		return false, Refuse(ExitRefused, wire.CodeNotAllowed, "the filter selects every node: %d of %[1]d; if that "+
-			"is meant: --yes-all-nodes --expect %[1]d", v.Selected)
+			"is meant: --yes-all-nodes --expect %s", v.Selected, term.Clean(v.Expect))
 	case !asked:
 		return false, Refuse(ExitRefused, wire.CodeNotAllowed, "the filter selects %s, and nobody can be asked here; "+
-			"if they are meant: --expect %d, or --yes for any number", term.Plural(v.Selected, "node"), v.Selected)
+			"if they are meant: --expect %s, or --yes for any number", term.Plural(v.Selected, "node"),
+			term.Clean(v.Expect))
 	case !yes(typed):
 		return false, Refuse(ExitRefused, wire.CodeNotAllowed, "nothing was ordered")
 	}

@@ -36,7 +36,15 @@ tandem workload logs.`,
 			if err := in.Check(); err != nil {
 				return command.Usage("--%s", strings.TrimPrefix(err.Message, "the parameter "))
 			}
-			return a.Connect(func(c *client.Client) error { return printAgentLog(cmd.Context(), a, c, in, follow) })
+			return a.Connect(func(c *client.Client) error {
+				err := printAgentLog(cmd.Context(), a, func(in op.NodeLogIn) (view.NodeLog, error) {
+					return client.Call(cmd.Context(), c, op.NodeLog, in)
+				}, in, follow)
+				if err != nil {
+					err = unanswered(cmd.Context(), c, command.NearNode(in.Node)(cmd.Context(), c, err))
+				}
+				return err
+			})
 		},
 	}
 	f := cmd.Flags()
@@ -47,18 +55,23 @@ tandem workload logs.`,
 }
 
 // printAgentLog prints pieces of an agent's log as they come.
-func printAgentLog(ctx context.Context, a *command.App, c *client.Client, in op.NodeLogIn, follow bool) error {
+func printAgentLog(ctx context.Context, a *command.App, ask func(op.NodeLogIn) (view.NodeLog, error), in op.NodeLogIn,
+	follow bool) error {
+
 	left := cmp.Or(in.Lines, -1) // lines that are still to be shown; below 0: all
-	var waits waiting
-	for pieces := 1; ; pieces++ {
-		l, err := client.Call(ctx, c, op.NodeLog, in)
+	waits, pace := waiting{}, pace{most: command.MaxLogPieces}
+	if follow {
+		pace.most = agentPieces
+	}
+	for {
+		l, err := ask(in)
 		switch {
 		case follow && ctx.Err() != nil:
 			return nil
 		case err != nil && in.Cursor != "" && passing(err):
 			waits.on(a, err)
 		case err != nil:
-			return unanswered(ctx, c, command.NearNode(in.Node)(ctx, c, err))
+			return err
 		default:
 			waits = waiting{}
 			if !follow && left >= 0 {
@@ -69,21 +82,15 @@ func printAgentLog(ctx context.Context, a *command.App, c *client.Client, in op.
 				return err
 			}
 			in.Cursor, in.Lines = l.Cursor, 0
-			if l.More && left != 0 {
-				if follow || pieces < command.MaxLogPieces {
-					continue
-				}
+			more := l.More && left != 0
+			if pace.goesOn(more && len(l.Lines) > 0) {
+				continue
+			}
+			if more && !follow {
 				a.Warn("there is more: the agent logs faster than it is read; -f goes on with it")
 			}
 		}
-		if !follow {
-			return nil
-		}
-		pause := time.NewTimer(logsPause)
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
+		if !follow || !rest(ctx) {
 			return nil
 		}
 	}

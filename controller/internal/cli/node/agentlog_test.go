@@ -3,44 +3,94 @@ package node
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"tandem.internal/controller/internal/cli/command"
-	"tandem.internal/controller/internal/client"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/term"
+	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
 )
+
+// screen is an app whose output is kept.
+func screen() (a *command.App, out, warned *bytes.Buffer) {
+	out, warned = &bytes.Buffer{}, &bytes.Buffer{}
+	return &command.App{Screen: &term.Screen{Out: bufio.NewWriter(out), Err: warned}}, out, warned
+}
 
 // An agent that says again and again that there is more keeps nobody.
 func TestLogOfAnAgentEnds(t *testing.T) {
-	var asked atomic.Int64
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		n := asked.Add(1)
-		w.Header().Set("Content-Type", "application/json")
-		if n <= 2*command.MaxLogPieces { // else the test would not end either
-			fmt.Fprintf(w, `{"node":"n1","lines":["line %d"],"cursor":"c","level":"info","more":true}`, n)
+	for _, c := range []struct {
+		lines []string
+		asked int
+	}{{[]string{"line"}, command.MaxLogPieces}, {nil, 1}} {
+		a, out, warned := screen()
+		asked := 0
+		err := printAgentLog(t.Context(), a, func(op.NodeLogIn) (view.NodeLog, error) {
+			asked++ // after so many, else the test would not end either
+			more := asked <= 2*command.MaxLogPieces
+			return view.NodeLog{AgentLog: wire.AgentLog{Lines: c.lines, Cursor: "c", Level: "info", More: more}}, nil
+		}, op.NodeLogIn{}, false)
+		if err != nil || asked != c.asked || strings.Count(out.String(), "line") != len(c.lines)*asked ||
+			!strings.Contains(warned.String(), "there is more") {
+			t.Errorf("%q: asked %d times: %v %q, %q", c.lines, asked, err, out.String(), warned.String())
 		}
-	}))
-	defer s.Close()
-	c, err := client.New(client.Options{URL: s.URL})
-	if err != nil {
-		t.Fatal(err)
 	}
-	defer c.Close()
-	var out, warned bytes.Buffer
-	a := &command.App{Screen: &term.Screen{Out: bufio.NewWriter(&out), Err: &warned}}
-	in := op.NodeLogIn{NodeIn: op.NodeIn{Node: "n1"}}
-	if err := printAgentLog(t.Context(), a, c, in, false); err != nil {
-		t.Error(err)
+}
+
+// An agent that always says that there is more, with lines or without, is not asked by -f without a pause, nor is a
+// node of whose process there is always more. What is there at once is read at once.
+func TestFollowHasPauses(t *testing.T) {
+	full := make([]byte, wire.MaxLogs)
+	agent := func(l wire.AgentLog, honest int) func(context.Context, *command.App, func() int) error {
+		return func(ctx context.Context, a *command.App, asked func() int) error {
+			return printAgentLog(ctx, a, func(op.NodeLogIn) (view.NodeLog, error) {
+				n := asked()
+				l.Cursor, l.More = fmt.Sprint(n), l.More && (honest == 0 || n < honest)
+				return view.NodeLog{AgentLog: l}, nil
+			}, op.NodeLogIn{}, true)
+		}
 	}
-	last := fmt.Sprintf("line %d\n", command.MaxLogPieces)
-	if n := asked.Load(); n != command.MaxLogPieces || !strings.HasSuffix(out.String(), last) ||
-		!strings.Contains(warned.String(), "there is more") {
-		t.Errorf("asked %d times: %q, %q", n, out.String(), warned.String())
+	slot := func(data []byte) func(context.Context, *command.App, func() int) error {
+		return func(ctx context.Context, a *command.App, asked func() int) error {
+			return printLogs(ctx, a, func(op.LogsIn) (l view.Logs, err error) {
+				l.Cursor, l.Data = fmt.Sprint(asked()), data
+				return l, nil
+			}, op.LogsIn{}, false, 0, true)
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		follow func(context.Context, *command.App, func() int) error
+		asked  int // in the first ten seconds
+	}{
+		{"nothing", agent(wire.AgentLog{}, 0), 10},
+		{"more, of which there is nothing", agent(wire.AgentLog{More: true}, 0), 10},
+		{"more without end", agent(wire.AgentLog{More: true, Lines: []string{"x"}}, 0), 10 * agentPieces},
+		{"all that is kept, and no more", agent(wire.AgentLog{More: true, Lines: []string{"x"}}, agentPieces),
+			agentPieces + 9},
+		{"no output", slot(nil), 10},
+		{"output without end", slot(full), 10 * slotPieces},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, end := context.WithTimeout(t.Context(), 10*time.Second-time.Millisecond)
+			defer end()
+			a, _, _ := screen()
+			asked := 0
+			err := c.follow(ctx, a, func() int {
+				if asked++; asked > 100*slotPieces { // else a test that fails would not end
+					end()
+				}
+				return asked
+			})
+			if err != nil || asked != c.asked {
+				t.Errorf("%s: asked %d times in 10 s, not %d: %v", c.name, asked, c.asked, err)
+			}
+		})
 	}
 }

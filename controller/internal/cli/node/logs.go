@@ -20,8 +20,41 @@ import (
 	"tandem.internal/shared/workload"
 )
 
-// logsPause is how long -f waits when nothing was written.
+// logsPause is how long -f waits when nothing was written, or when it has read for long without a pause.
 const logsPause = time.Second
+
+// How many pieces -f reads without a pause: all that is kept, however small the pieces of honest nodes are.
+const (
+	agentPieces = 8                    // of the last 64 KiB, at least 8 KiB each
+	slotPieces  = command.MaxLogPieces // of 2 MiB, 32 KiB each
+)
+
+// pace keeps -f from asking without a pause a node that always says that there is more, whether it sends it or not.
+type pace struct {
+	most int // pieces without a pause
+	row  int // so many there were
+}
+
+// goesOn reports whether the next piece is asked for at once, if this one says that there is more.
+func (p *pace) goesOn(more bool) bool {
+	if p.row++; more && p.row < p.most {
+		return true
+	}
+	p.row = 0
+	return false
+}
+
+// rest waits for logsPause. It returns false if ctx ends.
+func rest(ctx context.Context) bool {
+	pause := time.NewTimer(logsPause)
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
 
 func slotLogs(a *command.App) *cobra.Command {
 	var follow bool
@@ -52,8 +85,10 @@ each hook that has written something, under its name.`,
 			}
 			return a.Connect(func(c *client.Client) error {
 				for _, h := range hooks {
-					if err := printLogs(cmd.Context(), a, c, s, h, len(hooks) > 1, tail, follow); err != nil {
-						return err
+					p := op.LogsIn{SlotIn: op.SlotIn{Node: s.Node, Service: s.Service}, Tail: wire.MaxLogs, Hook: h}
+					ask := func(p op.LogsIn) (view.Logs, error) { return client.Call(cmd.Context(), c, op.SlotLogs, p) }
+					if err := printLogs(cmd.Context(), a, ask, p, len(hooks) > 1, tail, follow); err != nil {
+						return unanswered(cmd.Context(), c, nearSlot(s)(cmd.Context(), c, err))
 					}
 				}
 				return nil
@@ -80,21 +115,20 @@ func hooksOf(name string) ([]string, error) {
 }
 
 // printLogs prints pieces of the log of a hook as they come, if titled under its name.
-func printLogs(ctx context.Context, a *command.App, c *client.Client, s workload.Slot, hook string, titled bool,
+func printLogs(ctx context.Context, a *command.App, ask func(op.LogsIn) (view.Logs, error), p op.LogsIn, titled bool,
 	tail int, follow bool) error {
 
-	p := op.LogsIn{SlotIn: op.SlotIn{Node: s.Node, Service: s.Service}, Tail: wire.MaxLogs, Hook: hook}
-	out := &logWriter{a: a}
+	out, pace := &logWriter{a: a}, pace{most: slotPieces}
 	var waits waiting
 	for {
-		l, err := client.Call(ctx, c, op.SlotLogs, p)
+		l, err := ask(p)
 		switch {
 		case follow && ctx.Err() != nil:
 			return out.end()
 		case err != nil && p.Cursor != "" && passing(err):
 			waits.on(a, err)
 		case err != nil:
-			return unanswered(ctx, c, nearSlot(s)(ctx, c, err))
+			return err
 		default:
 			waits = waiting{}
 			if p.Cursor == "" && tail > 0 {
@@ -104,24 +138,17 @@ func printLogs(ctx context.Context, a *command.App, c *client.Client, s workload
 				return nil
 			}
 			if titled && !a.JSON {
-				a.Print("==> %s <==\n", hook)
+				a.Print("==> %s <==\n", p.Hook)
 			}
 			if err := out.piece(l, p.Cursor != ""); err != nil {
 				return err
 			}
 			p.Cursor, p.Tail = l.Cursor, 0
-			if follow && len(l.Data) == wire.MaxLogs {
+			if follow && pace.goesOn(len(l.Data) == wire.MaxLogs) {
 				continue
 			}
 		}
-		if !follow {
-			return out.end()
-		}
-		pause := time.NewTimer(logsPause)
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
+		if !follow || !rest(ctx) {
 			return out.end()
 		}
 	}

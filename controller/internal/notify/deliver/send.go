@@ -10,7 +10,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -70,23 +69,6 @@ func NewSender(to notify.Receiver) (Sender, error) {
 		DisableCompression: true, ForceAttemptHTTP2: true}
 	return &sender{to: to, secret: secretParts(&to), client: &http.Client{Transport: t, Timeout: sendTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}, nil
-}
-
-// mayReach refuses addresses, as they are after names were looked up: those of no other host, and of the metadata of
-// clouds. With local only this machine is left.
-func mayReach(address string, local bool) error {
-	at, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return err
-	}
-	ip := at.Addr().Unmap()
-	switch {
-	case ip.IsUnspecified(), ip.IsMulticast(), ip.IsLinkLocalUnicast():
-		return fmt.Errorf("%s is no address of a receiver", ip)
-	case local && !ip.IsLoopback():
-		return fmt.Errorf("%s is another machine, and the address begins with http://", ip)
-	}
-	return nil
 }
 
 // Close implements Sender.

@@ -153,24 +153,6 @@ func TestErrorsDoNotShowTheAddress(t *testing.T) {
 	}
 }
 
-// TestMayReach: of what a name was looked up to, after that.
-func TestMayReach(t *testing.T) {
-	for _, c := range []struct {
-		address string
-		local   bool
-		want    bool
-	}{
-		{"10.0.0.9:443", false, true}, {"10.0.0.9:80", true, false}, {"127.0.0.1:80", true, true},
-		{"[::1]:80", true, true}, {"[::ffff:127.0.0.1]:80", true, true}, {"[::ffff:169.254.169.254]:80", false, false},
-		{"169.254.169.254:80", false, false}, {"[fe80::1%eth0]:80", false, false}, {"0.0.0.0:80", false, false},
-		{"[::]:80", false, false}, {"[ff02::1]:80", false, false}, {"nowhere", false, false},
-	} {
-		if err := mayReach(c.address, c.local); (err == nil) != c.want {
-			t.Errorf("%s local %v: %v", c.address, c.local, err)
-		}
-	}
-}
-
 // By HTTPS a receiver is believed if the system's authorities vouch for it, or if its own CA does.
 func TestTLS(t *testing.T) {
 	s := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

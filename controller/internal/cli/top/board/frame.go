@@ -79,10 +79,11 @@ func (f *Frame) choose(y int) {
 	}
 }
 
-// simple is r if every terminal shows it in one column, else a question mark.
+// simple is r if every terminal shows it in one column, where it stands, else a question mark. From Hebrew on (U+0590)
+// come scripts that some terminals show from right to left, with what stands beside them, or several letters as one.
 func simple(r rune) rune {
 	switch {
-	case r < 0x1100 && !unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf), r >= 0x2010 && r <= 0x2027, r == '€',
+	case r < 0x590 && !unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf), r >= 0x2010 && r <= 0x2027, r == '€',
 		r == '→', r == '≤', r == '≥', r == unicode.ReplacementChar:
 		return r
 	}

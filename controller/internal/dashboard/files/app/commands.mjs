@@ -4,9 +4,9 @@
 export const word = (v) => (/^[\w@%+=:,./-]+$/.test(v) ? v : `'${String(v).replaceAll("'", "'\\''")}'`);
 const flag = (name, v) => (v ? ` --${name} ${word(v)}` : "");
 
-// those are all nodes that a filter selects, as many as were shown.
+// those are all nodes that a filter selects, if they are those that were found.
 /** @param {{ [of: string]: any }} of */
-const those = ({ q, n, all }) => `--where ${word(q)}${flag("expect", n)}${all ? " --yes-all-nodes" : ""}`;
+const those = ({ q, expect, all }) => `--where ${word(q)}${flag("expect", expect)}${all ? " --yes-all-nodes" : ""}`;
 
 export const cli = {
   unit: () => "tandem unit status",

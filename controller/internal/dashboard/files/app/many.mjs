@@ -1,4 +1,4 @@
-// Orders to all nodes that a search selects: how many they are is asked first, and the order is for that many.
+// Orders to all nodes that a search selects: which they are is asked first, and the order is for those alone.
 import { parse, send, words } from "./api.mjs";
 import { cli } from "./commands.mjs";
 import { Act, count, Failure, html, useEffect, useState } from "./ui.mjs";
@@ -39,18 +39,19 @@ export function Many({ q }) {
     <${Failure} error=${seen.error} />
     <span role="status">${of ? `${count(of.selected)}${of.offline ? `, ${of.offline} of them offline` : ""}${of.allNodes
       ? ": all that there are" : ""}` : ""}</span>
-    ${of?.selected ? html`<${Orders} q=${q} n=${of.selected} all=${of.allNodes} again=${look} />` : null}</div>`;
+    ${of?.selected ? html`<${Orders} q=${q} n=${of.selected} expect=${of.expect} all=${of.allNodes}
+      again=${look} />` : null}</div>`;
 }
 
-function Orders({ q, n, all, again }) {
-  const to = { where: q, expect: n, allNodes: all };
-  const text = `${count(n)} get this order${all ? ", all that there are" : ""}: if it is another number by then, none.`;
+function Orders({ q, n, expect, all, again }) {
+  const to = { where: q, expect, allNodes: all };
+  const text = `${count(n)} get this order${all ? ", all that there are" : ""}: if others are found by then, none.`;
   const act = (body) => async (v) => { // what is done is told before the nodes are counted again
     const what = outcome(await order({ ...to, ...body(v) }));
     again();
     return what;
   };
-  const line = (make) => (v) => make({ q, n, all, ...v });
+  const line = (make) => (v) => make({ q, expect, all, ...v });
   const reason = { name: "reason", label: "Reason", need: true }, version = { name: "version",
     label: "Version (empty: whatever is staged)" }, name = { name: "name", label: "Property", need: true };
   return html`
