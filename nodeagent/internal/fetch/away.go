@@ -6,9 +6,9 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"slices"
 	"syscall"
 
+	"tandem.internal/shared/imds"
 	"tandem.internal/shared/wire"
 )
 
@@ -38,11 +38,11 @@ func away(own func() ([]net.Addr, error)) func(context.Context, string, string, 
 			return nil
 		}
 		to, err := netip.ParseAddrPort(address)
-		ip := to.Addr().Unmap().WithZone("")
+		ip := imds.Behind(to.Addr())
 		switch {
 		case err != nil || !ip.IsGlobalUnicast():
 			return Passing(wire.CodeNotAllowed, how+address+", which is this node, or no more than its link")
-		case slices.Contains(metadata, ip):
+		case imds.Serves(ip):
 			return Passing(wire.CodeNotAllowed, how+address+", where a cloud tells its machines their secrets")
 		}
 		all, err := own()
@@ -57,11 +57,4 @@ func away(own func() ([]net.Addr, error)) func(context.Context, string, string, 
 		}
 		return nil
 	}
-}
-
-// metadata are the addresses of clouds' services of metadata that are not link-local: of Amazon (IPv6), Alibaba, Azure
-// and Oracle.
-var metadata = []netip.Addr{
-	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"),
-	netip.MustParseAddr("192.0.0.192"),
 }

@@ -179,6 +179,9 @@ func TestNameOfTheNodeItself(t *testing.T) {
 		{"resources.example", netip.MustParseAddr("fd00:ec2::254"), true},
 		{"resources.example", netip.MustParseAddr("100.100.100.200"), true},
 		{"resources.example", netip.MustParseAddr("168.63.129.16"), true},
+		{"resources.example", netip.MustParseAddr("fd20:ce::254"), true},
+		{"resources.example", netip.MustParseAddr("64:ff9b::a9fe:a9fe"), true}, // behind a translator
+		{"resources.example", netip.MustParseAddr("64:ff9b::7f00:1"), true},
 		{"127.0.0.1", netip.Addr{}, false},
 		{"localhost", netip.Addr{}, false},
 	} {
