@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -118,6 +119,34 @@ func TestNarrow(t *testing.T) {
 	for line := range strings.Lines(facts) {
 		if n := len([]rune(line)); n > 61 {
 			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}
+
+// What is read most keeps to a terminal of 80 columns, and nothing of it is lost there.
+func TestEightyColumns(t *testing.T) {
+	b := newBench(t, apitest.StartSample(t))
+	b.env["NO_COLOR"] = "1"
+	wide := map[string]string{}
+	commands := []string{"events", "why node node-2", "why node node-4"}
+	for _, args := range commands {
+		wide[args], _, _ = b.run("", strings.Fields(args)...)
+	}
+	b.io.OutTerminal, b.io.Width = true, 80
+	for _, args := range commands {
+		narrow, _, _ := b.run("", strings.Fields(args)...)
+		golden(t, strings.ReplaceAll(args, " ", "-")+"-narrow", narrow)
+		for line := range strings.Lines(narrow) {
+			if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 80 {
+				t.Errorf("%s: %d columns: %s", args, n, line)
+			}
+		}
+		words := strings.Fields(narrow)
+		slices.Sort(words)
+		for _, word := range strings.Fields(wide[args]) {
+			if _, there := slices.BinarySearch(words, word); !there && !strings.HasPrefix(word, "2026-11-20") {
+				t.Errorf("%s: %q is lost: %s", args, word, narrow)
+			}
 		}
 	}
 }
