@@ -249,7 +249,8 @@ func TestWithoutASessionNoNodeIsBlamed(t *testing.T) {
 		} {
 			first, blamed, times := v.Sentences[0].Text == want, false, 0
 			for _, s := range v.Sentences {
-				blamed = blamed || strings.Contains(s.Changes, "its power") || strings.Contains(s.Text, "in force: it is offline")
+				blamed = blamed || strings.Contains(s.Changes, "its power") ||
+					strings.Contains(s.Text, "in force: it is offline")
 				if s.Text == want {
 					times++
 				}
