@@ -87,6 +87,8 @@ func (r *Receiver) checkURL() *wire.Error {
 		return bad("it has a user name or password: what is sent is signed instead")
 	case u.Fragment != "":
 		return bad("it has a fragment, which would never be sent")
+	case nowhere(u.Hostname()):
+		return bad("it is link-local, multicast or unspecified, where no receiver is")
 	case u.Scheme == "https":
 		return nil
 	case u.Scheme != "http":
@@ -94,10 +96,22 @@ func (r *Receiver) checkURL() *wire.Error {
 	case r.CA != "":
 		return bad("it begins with http://, and a CA vouches for https only")
 	case !Loopback(u.Hostname()) && !r.Insecure:
-		return bad("without TLS, whoever is on the way reads and changes what is sent to another machine: use https, " +
+		return bad("without TLS, whoever is on the way can read what is sent to another machine: use https, " +
 			"or say that http is meant (tandem notify add --insecure-http)")
 	}
 	return nil
+}
+
+// NoReceiver reports whether an address is no other host's, or that of the metadata of clouds.
+func NoReceiver(ip netip.Addr) bool {
+	ip = ip.Unmap()
+	return ip.IsUnspecified() || ip.IsMulticast() || ip.IsLinkLocalUnicast()
+}
+
+// nowhere reports whether a host is such an address.
+func nowhere(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return err == nil && NoReceiver(ip)
 }
 
 // Loopback reports whether a host is this machine, as its name or address says.

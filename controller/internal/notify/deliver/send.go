@@ -81,8 +81,8 @@ func mayReach(address string, local bool) error {
 	}
 	ip := at.Addr().Unmap()
 	switch {
-	case ip.IsUnspecified(), ip.IsMulticast(), ip.IsLinkLocalUnicast():
-		return fmt.Errorf("%s is no address of a receiver", ip)
+	case notify.NoReceiver(ip):
+		return fmt.Errorf("%s is link-local, multicast or unspecified, where no receiver is", ip)
 	case local && !ip.IsLoopback():
 		return fmt.Errorf("%s is another machine, and the address begins with http://", ip)
 	}
@@ -132,6 +132,9 @@ func (s *sender) plain(err error) string {
 			return fmt.Sprintf("no answer in %s", sendTimeout)
 		}
 		err = u.Err
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Addr != nil && errors.Is(err, syscall.ECONNREFUSED) {
+		return s.clean("nobody listens at " + op.Addr.String())
 	}
 	return s.clean(err.Error())
 }
