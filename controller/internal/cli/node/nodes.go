@@ -135,9 +135,9 @@ func printNext(a *command.App, next string) {
 	}
 }
 
-// watchNodes draws the table anew on a terminal; elsewhere each change is a line.
+// watchNodes draws the table anew on a terminal; elsewhere each change that can be seen is a line.
 func watchNodes(ctx context.Context, a *command.App, c *client.Client, all bool) error {
-	known, first := map[string]view.Node{}, true
+	known, lines, first := map[string]view.Node{}, map[string]string{}, true
 	err := client.Follow(ctx, c, op.WatchNodes, op.Watched{Watch: true}, func(ch op.NodeChange) error {
 		if a.JSON {
 			if err := a.PrintJSON(ch); err != nil {
@@ -149,11 +149,14 @@ func watchNodes(ctx context.Context, a *command.App, c *client.Client, all bool)
 		switch {
 		case ch.Node != nil:
 			known[ch.Node.Node] = *ch.Node
-			if !first {
-				line = changeLine(*ch.Node, summarize(a, *ch.Node))
+			now := changeLine(*ch.Node, summarize(a, *ch.Node))
+			if !first && now != lines[ch.Node.Node] {
+				line = now
 			}
+			lines[ch.Node.Node] = now
 		case ch.Gone != "":
 			delete(known, ch.Gone)
+			delete(lines, ch.Gone)
 			line = term.Clean(ch.Gone) + " is not known any more"
 		}
 		if line != "" && !a.OutTerminal {
@@ -171,7 +174,14 @@ func watchNodes(ctx context.Context, a *command.App, c *client.Client, all bool)
 	return command.Interrupted(ctx, err)
 }
 
-func changeLine(n view.Node, s why.Summary) string { return term.Clean(why.Changed(&n, &s)) }
+// changeLine says how a node is that has changed, with its health where that is not good.
+func changeLine(n view.Node, s why.Summary) string {
+	text := why.Changed(&n, &s)
+	if h := n.Health; h != nil && (h.State != view.HealthOK || h.Alerts > 0) {
+		text += "; health: " + healthCell(n).Text
+	}
+	return term.Clean(text)
+}
 
 func summarize(a *command.App, n view.Node) why.Summary { return why.Summarize(&n, a.UnitSource()) }
 
