@@ -93,6 +93,17 @@ func TestNotYet(t *testing.T) {
 			t.Errorf("%s: status %d, %s%s; want %s", args, exit, stdout, stderr, want)
 		}
 	}
+	for args, want := range map[string]string{
+		"nodes revoked":            "revoked was looked for in names; which nodes are so: tandem nodes state:revoked",
+		"nodes --state instaled":   `there is no state "instaled"; did you mean installed?`,
+		"nodes --state trying":     "",
+		"nodes type:x revoked:yes": `there is no "revoked"`,
+	} {
+		stdout, stderr, _ := b.run("", strings.Fields(args)...)
+		if !strings.Contains(stderr, want) || (want == "") != (stderr == "") {
+			t.Errorf("%s: %s%s; want %s", args, stdout, stderr, want)
+		}
+	}
 	if _, stderr, _ := b.run("", "events", "--type", "trial-started"); stderr != "" {
 		t.Error(stderr)
 	}

@@ -52,7 +52,7 @@ func list(a *command.App) *cobra.Command {
 			}
 			return command.Ask(cmd.Context(), a, op.ListNodes, in.NodesIn, func(a *command.App, v op.Nodes) {
 				if len(v.Nodes) == 0 && !in.All() {
-					a.Print("no such node\n")
+					nobody(a, &in.NodesIn)
 					return
 				}
 				printNodes(a, v.Nodes, all || !in.All(), in.Sort != "")
@@ -132,6 +132,22 @@ func fieldText(value jsontext.Value) string {
 func printNext(a *command.App, next string) {
 	if next != "" {
 		a.Print("more follow: --after %s\n", term.Clean(next))
+	}
+}
+
+// nobody says that no node was found, and what may have been meant.
+func nobody(a *command.App, in *op.NodesIn) {
+	a.Print("no such node\n")
+	states := filter.States()
+	for _, word := range strings.Fields(in.Q) {
+		if slices.Contains(states, word) {
+			a.Warn("%[1]s was looked for in names; which nodes are so: tandem nodes state:%[1]s", word)
+		}
+	}
+	for _, state := range in.States {
+		if !slices.Contains(states, state) {
+			a.Warn("there is no state %.80q%s", state, command.Suggest(state, states, "there are "+term.List(states)))
+		}
 	}
 }
 
