@@ -215,8 +215,8 @@ func (c *Client) unreachable(ctx context.Context, method string, err error) erro
 	case errors.Is(err, refused):
 		u.Hint = "nobody listens there; is tandem-controller running with its HTTP address set?"
 		if at, err := url.Parse(c.opt.URL); err == nil && at.Port() == "" {
-			u.Hint = fmt.Sprintf("nobody listens there; the address names no port, which is that of %s then: is it %s:%d?",
-				at.Scheme, strings.TrimRight(c.opt.URL, "/"), usualPort)
+			u.Hint = fmt.Sprintf("nobody listens there; the address names no port, which is that of %s then: is it "+
+				"%s:%d?", at.Scheme, strings.TrimRight(c.opt.URL, "/"), usualPort)
 		}
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, reset):
 		u.Hint = "the answer was cut off; the controller's log may say why"
