@@ -107,10 +107,14 @@ func defaultAuth(passwords map[string]string) func(ConnectInfo) (acl.Identity, e
 		if !ok && id.Role == acl.Node {
 			return id, nil
 		}
-		return id, wrong.judge(c.Username, ok, c.Remote, func() bool {
+		err = wrong.judge(c.Username, ok, c.Remote, func() bool {
 			// Hashes are compared, so that the time depends neither on the content nor on the length.
 			a, b := sha256.Sum256([]byte(want)), sha256.Sum256(c.Password)
 			return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && ok && want != ""
 		})
+		if err != nil { // the name has the form of one: it is no password in its place
+			err = fmt.Errorf("%w (user %.80q)", err, c.Username)
+		}
+		return id, err
 	}
 }

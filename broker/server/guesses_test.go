@@ -31,9 +31,9 @@ func TestPasswordsAreSlowedDown(t *testing.T) {
 			expect("the right one", try("controller", "secret", 1), "<nil>")
 		}
 		for range 10 {
-			expect("a guess", try("controller", "guess", 1), "wrong password")
+			expect("a guess", try("controller", "guess", 1), `wrong password (user "controller")`)
 		}
-		expect("the eleventh", try("controller", "guess", 1), "not looked at")
+		expect("the eleventh", try("controller", "guess", 1), `not looked at (user "controller")`)
 		expect("the right one after them", try("controller", "secret", 1), "not looked at")
 		expect("a user that is not there", try("cloud/us", "guess", 1), "not looked at")
 		expect("a node that has none", try("node/n1", "", 1), "<nil>")

@@ -2,7 +2,9 @@ package api
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -11,8 +13,10 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"tandem.internal/controller/internal/op"
+	"tandem.internal/shared/strictjson"
 	"tandem.internal/shared/wire"
 )
 
@@ -197,8 +201,26 @@ func (b *Operation) body(a *API, w http.ResponseWriter, r *http.Request, in refl
 		return wire.New(wire.CodeInvalidArgument, "", "the body is null; a JSON object is needed")
 	default:
 		if err := json.Unmarshal(body, in.Interface(), json.RejectUnknownMembers(true)); err != nil {
-			return wire.AsError(err)
+			return bodyError(body, err)
 		}
 	}
 	return nil
+}
+
+// bodyError says what is wrong with a body; of one that is no JSON with line and column.
+func bodyError(body []byte, err error) *wire.Error {
+	e := wire.AsError(err)
+	s, ok := errors.AsType[*jsontext.SyntacticError](err)
+	switch {
+	case len(bytes.TrimSpace(body)) == 0:
+		e.Message = "the body is empty; a JSON object is needed"
+	case ok && e.Code == wire.CodeMalformed:
+		e.Message = "the body is not JSON: " + e.Message
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			e.Message = "the body is not JSON: it ends too early"
+		}
+		lines := strictjson.LinesOf(body)
+		e.Line, e.Column = lines.Place(strictjson.At{Off: min(int(s.ByteOffset), len(body))})
+	}
+	return e
 }

@@ -137,7 +137,11 @@ func TestCommands(t *testing.T) {
 		{"node-confirmed", "node node-1", confirmed},
 		{"why-node", "why node node-1", nil},
 		{"why-node-refuses", "why node node-2", nil},
+		{"node-enroll-joined", "node enroll node-1", identified("joined")},
 		{"why-node-offline", "why node node-4", nil},
+		{"why-node-no-broker", "why node node-2", away},
+		{"why-document-no-broker", "why document node-2 config", away},
+		{"events-no-broker", "events --type opened", away},
 		{"why-node-revoked", "why node node-1", identified("revoked")},
 		{"why-node-enrolled", "why node node-9", played(func(u *apitest.Rig) { enroll(u, "node-9") })},
 		{"why-node-unknown", "why node node2", nil},
@@ -291,7 +295,7 @@ func TestJSONIsJSON(t *testing.T) {
 	}
 }
 
-// TestEveryCommandHelps: each command has an example, and its help shows it.
+// TestEveryCommandHelps: each command has an example, and its help shows it. But for that it has 80 columns.
 func TestEveryCommandHelps(t *testing.T) {
 	b := newBench(t, apitest.StartSample(t))
 	var paths []string
@@ -301,6 +305,12 @@ func TestEveryCommandHelps(t *testing.T) {
 		stdout, stderr, exit := b.run("", append(slices.Clone(path), "--help")...)
 		if exit != 0 || stderr != "" || !strings.Contains(stdout, "Examples:\n  ") || c.Example == "" {
 			t.Errorf("%v --help: status %d, %s%s", path, exit, stdout, stderr)
+		}
+		rest := strings.Replace(stdout, c.Example, "", 1)
+		for line := range strings.Lines(rest) {
+			if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 80 && !strings.HasPrefix(line, "  tandem ") {
+				t.Errorf("%v --help: %d columns: %s", path, n, line)
+			}
 		}
 		paths = append(paths, c.CommandPath())
 		for _, sub := range c.Commands() {

@@ -59,9 +59,26 @@ func TestCompletion(t *testing.T) {
 		"diag --logs node-2,":              "node-2,node-1 node-2,node-3 node-2,node-4",
 		"diag --logs node-2,node-3,node-1": "node-2,node-3,node-1", "diag --logs node-2,x": "",
 		"events --node node-2,": "", "policy match p --node node-": "",
+		"why document node-1 con": "config", "node log-level node-1 d": "debug default", "unit log-level w": "warn",
+		"token create x --role ": "admin metrics operate view", "nodes --sort s": "since state",
+		"token revoke v": "view", "node forget node-1 node-": allNodes,
 	} {
 		if got := b.completes(strings.Split(args, " ")...); got != want {
 			t.Errorf("%s: %q, want %q", args, got, want)
+		}
+	}
+}
+
+// TestNoFilesAreCompleted: where an argument is no file, a shell proposes none.
+func TestNoFilesAreCompleted(t *testing.T) {
+	b := newBench(t, apitest.StartSample(t))
+	for args, files := range map[string]bool{
+		"nodes ": false, "nodes a:b ": false, "node reboot --where ": false, "why node node-1 ": false,
+		"nodes --state ": false, "unit log-level ": false, "config apply ": true,
+	} {
+		out, _, _ := b.run("", append([]string{"__complete"}, strings.Split(args, " ")...)...)
+		if strings.HasSuffix(out, ":0\n") != files {
+			t.Errorf("%s: %s", args, out)
 		}
 	}
 }

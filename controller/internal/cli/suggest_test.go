@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -92,6 +93,17 @@ func TestNotYet(t *testing.T) {
 			t.Errorf("%s: status %d, %s%s; want %s", args, exit, stdout, stderr, want)
 		}
 	}
+	for args, want := range map[string]string{
+		"nodes revoked":            "revoked was looked for in names; which nodes are so: tandem nodes state:revoked",
+		"nodes --state instaled":   `there is no state "instaled"; did you mean installed?`,
+		"nodes --state trying":     "",
+		"nodes type:x revoked:yes": `there is no "revoked"`,
+	} {
+		stdout, stderr, _ := b.run("", strings.Fields(args)...)
+		if !strings.Contains(stderr, want) || (want == "") != (stderr == "") {
+			t.Errorf("%s: %s%s; want %s", args, stdout, stderr, want)
+		}
+	}
 	if _, stderr, _ := b.run("", "events", "--type", "trial-started"); stderr != "" {
 		t.Error(stderr)
 	}
@@ -118,6 +130,34 @@ func TestNarrow(t *testing.T) {
 	for line := range strings.Lines(facts) {
 		if n := len([]rune(line)); n > 61 {
 			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}
+
+// What is read most keeps to a terminal of 80 columns, and nothing of it is lost there.
+func TestEightyColumns(t *testing.T) {
+	b := newBench(t, apitest.StartSample(t))
+	b.env["NO_COLOR"] = "1"
+	wide := map[string]string{}
+	commands := []string{"events", "why node node-2", "why node node-4"}
+	for _, args := range commands {
+		wide[args], _, _ = b.run("", strings.Fields(args)...)
+	}
+	b.io.OutTerminal, b.io.Width = true, 80
+	for _, args := range commands {
+		narrow, _, _ := b.run("", strings.Fields(args)...)
+		golden(t, strings.ReplaceAll(args, " ", "-")+"-narrow", narrow)
+		for line := range strings.Lines(narrow) {
+			if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 80 {
+				t.Errorf("%s: %d columns: %s", args, n, line)
+			}
+		}
+		words := strings.Fields(narrow)
+		slices.Sort(words)
+		for _, word := range strings.Fields(wide[args]) {
+			if _, there := slices.BinarySearch(words, word); !there && !strings.HasPrefix(word, "2026-11-20") {
+				t.Errorf("%s: %q is lost: %s", args, word, narrow)
+			}
 		}
 	}
 }

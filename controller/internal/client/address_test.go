@@ -29,3 +29,25 @@ func TestNoAddressHasAToken(t *testing.T) {
 		c.Close()
 	}
 }
+
+// What is wrong with an address is said with the rule, and a port that was forgotten is thought of.
+func TestAddressesOfHurry(t *testing.T) {
+	for url, want := range map[string]string{
+		"127.0.0.1:8885":          "it begins with neither https:// nor http://",
+		"gateway":                 "it begins with neither https:// nor http://",
+		"https://":                `"https://" is not an address such as`,
+		"http://127.0.0.1:99999":  "is no number from 1 to 65535",
+		"http://127.0.0.1:0":      "is no number from 1 to 65535",
+		"https://127.0.0.1/":      "names no port, which is that of https then: is it https://127.0.0.1:8885?",
+		"https://127.0.0.1:8885/": "is tandem-controller running with its HTTP address set?",
+	} {
+		c, err := New(Options{URL: url})
+		if err == nil {
+			err = c.unreachable(t.Context(), "GET", refused)
+			c.Close()
+		}
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %s; want %s", url, err, want)
+		}
+	}
+}

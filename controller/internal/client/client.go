@@ -19,6 +19,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -85,8 +86,15 @@ func New(opt Options) (*Client, error) {
 			return nil, wire.New(wire.CodeInvalidArgument, "",
 				"the address carries credentials; a token has --token-file, or TANDEM_TOKEN")
 		}
+		text := fmt.Sprintf("%.200q is not an address such as https://gateway:8885", opt.URL)
+		if !strings.HasPrefix(opt.URL, "http://") && !strings.HasPrefix(opt.URL, "https://") {
+			text += ": it begins with neither https:// nor http://"
+		}
+		return nil, wire.New(wire.CodeInvalidArgument, "", text)
+	}
+	if n, err := strconv.Atoi(u.Port()); u.Port() != "" && (err != nil || n < 1 || n > 65535) {
 		return nil, wire.New(wire.CodeInvalidArgument, "",
-			fmt.Sprintf("%.200q is not an address such as https://gateway:8885", opt.URL))
+			fmt.Sprintf("the port of %.200q is no number from 1 to 65535", opt.URL))
 	}
 	if u.Scheme == "https" {
 		t.TLSClientConfig = opt.Trust.config(u)
@@ -98,6 +106,9 @@ func New(opt Options) (*Client, error) {
 	c.base = strings.TrimRight(u.String(), "/")
 	return c, nil
 }
+
+// usualPort is the one that the documents have for the HTTP address of a controller.
+const usualPort = 8885
 
 // noRedirect keeps tokens where they were meant to go.
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -203,6 +214,10 @@ func (c *Client) unreachable(ctx context.Context, method string, err error) erro
 		u.Hint = "the socket is there but nobody listens; tandem-controller has stopped: start it again"
 	case errors.Is(err, refused):
 		u.Hint = "nobody listens there; is tandem-controller running with its HTTP address set?"
+		if at, err := url.Parse(c.opt.URL); err == nil && at.Port() == "" {
+			u.Hint = fmt.Sprintf("nobody listens there; the address names no port, which is that of %s then: is it "+
+				"%s:%d?", at.Scheme, strings.TrimRight(c.opt.URL, "/"), usualPort)
+		}
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, reset):
 		u.Hint = "the answer was cut off; the controller's log may say why"
 		if method != http.MethodGet {

@@ -114,7 +114,7 @@ func against(in *op.NodesOrder, v *op.NodesOrdered) error {
 			"same: nothing was ordered; look at them with a dry run again", phrase.Plural(v.Selected, "node")))
 	case v.AllNodes && !in.AllNodes:
 		err := wire.New(wire.CodeNotAllowed, wire.PathAllNodes,
-			fmt.Sprintf("the filter selects every node: %d of %[1]d", v.Selected))
+			fmt.Sprintf("the filter selects every node: %d of %[1]d; set this if that is meant", v.Selected))
 		err.Nodes = v.Selected
 		return err
 	}

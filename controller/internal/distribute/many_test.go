@@ -82,8 +82,10 @@ func TestOrderToMany(t *testing.T) {
 			in   op.NodesOrder
 			want string
 		}{
-			{setLine(""), "not-allowed: the filter selects every node: 4 of 4 (at /allNodes)"},
-			{setLine("name:p*"), "not-allowed: the filter selects every node: 4 of 4 (at /allNodes)"},
+			{setLine(""), "not-allowed: the filter selects every node: 4 of 4; set this if that is meant " +
+				"(at /allNodes)"},
+			{setLine("name:p*"), "not-allowed: the filter selects every node: 4 of 4; set this if that is meant " +
+				"(at /allNodes)"},
 			{op.NodesOrder{Where: "press", Expect: "4", Set: setLine("").Set}, "wrong-state: the filter selects " +
 				"3 nodes now, not 4: nothing was ordered; look at them with a dry run again (at /expect)"},
 			{op.NodesOrder{Where: "none", Expect: "1", Set: setLine("").Set}, "wrong-state: the filter selects " +

@@ -2,6 +2,7 @@ package distribute
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"tandem.internal/controller/internal/fleet"
 	"tandem.internal/controller/internal/kind"
+	"tandem.internal/controller/internal/record"
 	"tandem.internal/shared/link"
 	"tandem.internal/shared/topic"
 	"tandem.internal/shared/wire"
@@ -228,7 +230,11 @@ func (c *Core) down(session uint64, err error) {
 	o.mu.Unlock()
 	c.setRoad(false, err.Error())
 	if was != 0 && session != 0 {
-		c.queue.put(item{event: fleet.Opened{Version: c.cfg.Version}}, nil)
+		lost := err.Error()
+		if errors.Is(err, context.Canceled) {
+			lost = record.LostByStop
+		}
+		c.queue.put(item{event: fleet.Opened{Version: c.cfg.Version, Lost: lost}}, nil)
 	}
 }
 

@@ -27,12 +27,14 @@ func (c *Core) WhyDocument(ctx context.Context, in op.DocumentIn) (view.Why, err
 		return view.Why{}, err
 	}
 	return why.Document(why.DocumentFacts{Now: f.Now, Node: f.Node, Known: f.Known, Kind: in.Kind,
-		Doc: f.Node.Documents[in.Kind], Retries: f.Retries(in.Kind), Rollout: f.Rollouts[in.Kind]}), nil
+		Doc: f.Node.Documents[in.Kind], Retries: f.Retries(in.Kind), Rollout: f.Rollouts[in.Kind],
+		Broker: f.Broker}), nil
 }
 
 // nodeFacts are what is known of a node. Of one that was never heard of, and does not belong to the unit, nothing is.
 func (c *Core) nodeFacts(ctx context.Context, node string) (why.NodeFacts, error) {
-	facts := why.NodeFacts{Now: c.cfg.Now(), Rollouts: map[wire.Kind]string{}, Retries: c.submitted}
+	facts := why.NodeFacts{Now: c.cfg.Now(), Rollouts: map[wire.Kind]string{}, Retries: c.submitted,
+		Broker: c.roadNow()}
 	err := c.see(ctx, func(f *fleet.Fleet) {
 		facts.Node, facts.Known = f.Show(node)
 		facts.Node.Node, facts.Node.Identity = node, f.Identity(node, facts.Now)

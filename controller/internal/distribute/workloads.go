@@ -38,7 +38,7 @@ const (
 // WhySlot says why a slot does not run what it should, or how it runs.
 func (c *Core) WhySlot(ctx context.Context, in op.SlotIn) (view.SlotWhy, error) {
 	slot := workload.Slot{Service: in.Service, Node: in.Node}
-	facts, known := why.Facts{Now: c.cfg.Now()}, false
+	facts, known := why.Facts{Now: c.cfg.Now(), Broker: c.roadNow()}, false
 	newest := uint64(0)
 	err := c.see(ctx, func(f *fleet.Fleet) {
 		facts.Slot, known = workloads.Slot(f, slot)

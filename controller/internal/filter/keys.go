@@ -167,6 +167,9 @@ var (
 	}
 )
 
+// States are the words that state: takes.
+func States() []string { return slices.Clone(states) }
+
 // isIn reports whether a node is in a state. Those that are no states of a document may be true at once.
 func isIn(x *Facts, state string) bool {
 	n, revoked := x.Node, x.Row.Class == view.ClassRevoked

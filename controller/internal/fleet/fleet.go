@@ -219,7 +219,8 @@ type Tick struct{}
 // known to be online.
 type Opened struct {
 	Version   string
-	Recovered bool // the journal failed and is back: those who were online still are, and are asked
+	Recovered bool   // the journal failed and is back: those who were online still are, and are asked
+	Lost      string // why the session has ended; "": it is a start
 }
 
 // Copy says what the readable copy of the unit configuration looks like.
@@ -336,7 +337,7 @@ func (s *step) opened(ev Opened) {
 			}
 		}
 	}
-	s.begin(record.OpenedData{Version: ev.Version, Epoch: s.opt.Epoch})
+	s.begin(record.OpenedData{Version: ev.Version, Epoch: s.opt.Epoch, Lost: ev.Lost})
 	s.takeDocuments(func(n *Node) bool { return s.isRevoked(n.Name) }) // of a program that issued them all the same
 	s.rolloutsOpened()
 	if len(ask) > 0 {

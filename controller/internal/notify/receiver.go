@@ -27,6 +27,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"tandem.internal/shared/imds"
 	"tandem.internal/shared/wire"
 )
 
@@ -87,6 +88,8 @@ func (r *Receiver) checkURL() *wire.Error {
 		return bad("it has a user name or password: what is sent is signed instead")
 	case u.Fragment != "":
 		return bad("it has a fragment, which would never be sent")
+	case nowhere(u.Hostname()):
+		return bad("it is link-local, multicast, unspecified or a cloud's metadata, where no receiver is")
 	case u.Scheme == "https":
 		return nil
 	case u.Scheme != "http":
@@ -94,10 +97,22 @@ func (r *Receiver) checkURL() *wire.Error {
 	case r.CA != "":
 		return bad("it begins with http://, and a CA vouches for https only")
 	case !Loopback(u.Hostname()) && !r.Insecure:
-		return bad("without TLS, whoever is on the way reads and changes what is sent to another machine: use https, " +
+		return bad("without TLS, whoever is on the way can read what is sent to another machine: use https, " +
 			"or say that http is meant (tandem notify add --insecure-http)")
 	}
 	return nil
+}
+
+// NoReceiver reports whether an address is no other host's, or that of the metadata of clouds.
+func NoReceiver(ip netip.Addr) bool {
+	ip = imds.Behind(ip)
+	return ip.IsUnspecified() || ip.IsMulticast() || ip.IsLinkLocalUnicast() || imds.Serves(ip)
+}
+
+// nowhere reports whether a host is such an address.
+func nowhere(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return err == nil && NoReceiver(ip)
 }
 
 // Loopback reports whether a host is this machine, as its name or address says.

@@ -27,6 +27,8 @@ func TestReceiverCheck(t *testing.T) {
 		{func(r *Receiver) { r.URL = "http://localhost:9/x" }, ""},
 		{func(r *Receiver) { r.URL = "http://10.0.0.9/x" }, "/url"},
 		{func(r *Receiver) { r.URL, r.Insecure = "http://10.0.0.9/x", true }, ""},
+		{func(r *Receiver) { r.URL, r.Insecure = "http://169.254.169.254/x", true }, "/url"},
+		{func(r *Receiver) { r.URL = "https://[::ffff:169.254.1.1]/x" }, "/url"},
 		{func(r *Receiver) { r.URL = "http://localhost.example.com/x" }, "/url"},
 		{func(r *Receiver) { r.URL, r.CA = "http://127.0.0.1/x", "pem" }, "/url"},
 		{func(r *Receiver) { r.URL = "ftp://hooks.example.com" }, "/url"},

@@ -1,6 +1,9 @@
 package op
 
 import (
+	"fmt"
+	"strings"
+
 	"tandem.internal/controller/internal/desired"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
@@ -37,7 +40,12 @@ type DocumentIn struct {
 // Check judges the kind.
 func (in *DocumentIn) Check() *wire.Error {
 	if !in.Kind.Known() {
-		return wire.New(wire.CodeNotFound, "", "nodes get no documents of that kind")
+		var kinds []string
+		for _, k := range wire.Documents() {
+			kinds = append(kinds, string(k))
+		}
+		return wire.New(wire.CodeNotFound, "", fmt.Sprintf("nodes get no documents of the kind %.80q; there are %s",
+			in.Kind, strings.Join(kinds, ", ")))
 	}
 	return nil
 }

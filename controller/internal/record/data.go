@@ -25,7 +25,11 @@ type OpenedData struct {
 	Reason  string `json:"reason,omitempty"` // why the epoch was raised
 	Online  bool   `json:"online,omitempty"` // who was online still is
 	Backups bool   `json:"backups,omitzero"` // the controller's settings want backups
+	Lost    string `json:"lost,omitzero"`    // it is no start: why the session with the broker has ended
 }
+
+// LostByStop is OpenedData.Lost of a controller that is stopped: nobody has to do anything.
+const LostByStop = "the controller stops"
 
 // Verdict is the data of Accepted and Refused records.
 type Verdict struct {

@@ -20,7 +20,7 @@ type Type uint16
 
 // The record types.
 const (
-	Opened          Type = iota + 1 // the controller started on this journal
+	Opened          Type = iota + 1 // the controller started on this journal, or lost its session with the broker
 	_                               // 2 and 9 were reserved, and never written
 	Accepted                        // a submission was accepted, and why
 	Refused                         // a submission was refused, and why

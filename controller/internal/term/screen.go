@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/term"
@@ -43,6 +44,18 @@ func Terminal(f *os.File) (yes bool, columns int) {
 // Print writes to standard output. The buffer keeps an error, and Flush returns it.
 func (s *Screen) Print(format string, args ...any) {
 	fmt.Fprintf(s.Out, format, args...)
+}
+
+// Paragraph prints text behind a lead of so many columns. On a terminal it goes on below itself at the edge.
+func (s *Screen) Paragraph(lead string, columns int, text string) {
+	lines := []string{Clean(text)}
+	if s.OutTerminal && s.Width > 0 {
+		lines = Wrap(lines[0], max(s.Width-columns, leastWidth))
+	}
+	for _, line := range lines {
+		s.Print("%s%s\n", lead, line)
+		lead = strings.Repeat(" ", columns)
+	}
 }
 
 // Flush writes what was printed.

@@ -58,8 +58,8 @@ func (t *Table) Add(fields ...any) {
 // Len is the number of rows.
 func (t *Table) Len() int { return len(t.rows) }
 
-// leastWidth is how many characters the last column has at least, however narrow the terminal is.
-const leastWidth = 40
+// leastWidth is how many characters the last column, or a paragraph, has at least, however narrow the terminal is.
+const leastWidth = 16
 
 // Table prints a table. The last column is cut at the terminal's edge; in a table without a head it goes on in the
 // next line. Empty columns are left out.

@@ -48,10 +48,27 @@ func TestTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "\x1b[1mNAME\x1b[0m    \x1b[1mWHAT\x1b[0m\n" +
-		"a       \x1b[31m" + strings.Repeat("x", 39) + "…\x1b[0m\nlonger  y\n" +
-		" Fact  word word word word word word word word\n       word end\n"
+		"a       \x1b[31m" + strings.Repeat("x", 35) + "…\x1b[0m\nlonger  y\n" +
+		" Fact  word word word word word word word\n       word word end\n"
 	if out.String() != want {
 		t.Errorf("%q\nwant %q", out.String(), want)
+	}
+}
+
+// On a terminal a paragraph goes on below itself; elsewhere it is one line.
+func TestParagraph(t *testing.T) {
+	for _, terminal := range []bool{true, false} {
+		var out, errs strings.Builder
+		s := screen(&out, &errs)
+		s.OutTerminal, s.Width = terminal, 20
+		s.Paragraph(s.Paint(Red, "!")+" ", 2, "one two three\nfour five")
+		if err := s.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		want := map[bool]string{true: "! one two three four\n  five\n", false: "! one two three four five\n"}[terminal]
+		if out.String() != want {
+			t.Errorf("%q, want %q", out.String(), want)
+		}
 	}
 }
 

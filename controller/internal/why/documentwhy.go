@@ -29,12 +29,22 @@ type DocumentFacts struct {
 	Known   bool      // the node was ever heard of
 	Kind    wire.Kind
 	Doc     view.Document
-	Retries bool   // somebody can have it sent again, since it is submitted whole
-	Rollout string // ID of the one that has not reached the node with a newer document; "": there is none
+	Retries bool        // somebody can have it sent again, since it is submitted whole
+	Rollout string      // ID of the one that has not reached the node with a newer document; "": there is none
+	Broker  view.Broker // the controller's road to its nodes; zero: not known
 }
 
 // Document says how a document is on its node, and why.
 func Document(f DocumentFacts) view.Why {
+	v := f.why()
+	if v.State != Revoked && v.State != UnknownNode {
+		v.Sentences = worstFirst(append(reached(&f.Broker), v.Sentences...))
+	}
+	return v
+}
+
+// why is Document without that no node is reached.
+func (f *DocumentFacts) why() view.Why {
 	state, first := f.first()
 	return view.Why{
 		About: view.About{Kind: view.AboutDocument, Node: f.Node.Node, Document: string(f.Kind)}, State: state,
@@ -92,6 +102,8 @@ func (f *DocumentFacts) attempted() (state string, b view.Because) {
 	case newest && l.State.Settled() && l.State != wire.StateInstalled:
 		return string(l.State), say(view.LevelError, f.again(), l.At, "%s did not take %s: %s", node, what,
 			Brief(refused(*d)))
+	case cut(&f.Broker):
+		return Offline, noSession.because(f.Broker.Since, "%s has not put %s in force, as far as is known", node, what)
 	case !f.Node.Online:
 		return Offline, basis{view.LevelError, "the node's presence at the broker", "the node connects again"}.because(
 			f.Node.Since, "%s has not put %s in force: it is offline for %s", node, what,

@@ -78,12 +78,8 @@ func (in *FleetFacts) unit() (all []weighed) {
 			"right: tandem clock confirm", phrase.Span(time.Duration(max(j.Seconds, -j.Seconds))*time.Second),
 			since(in.Now, j.Since))
 	}
-	if b := in.Broker; b.Address != "" && !b.Up {
-		text := "the controller reaches no node: it has no session with the broker"
-		if b.Error != "" {
-			text += ": " + b.Error
-		}
-		say(view.LevelError, "%s", text)
+	if cut(&in.Broker) {
+		say(view.LevelError, "%s", reachesNone(&in.Broker))
 	}
 	for _, t := range in.Trials {
 		say(view.LevelWarning, "the %s %s is on trial, for %s more; then it is taken back, unless it is confirmed",

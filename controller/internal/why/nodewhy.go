@@ -29,6 +29,7 @@ type NodeFacts struct {
 	Slots    view.Document        // of its documents that of the slots
 	Rollouts map[wire.Kind]string // IDs of those that have not reached it
 	Retries  func(wire.Kind) bool // documents of a kind can be sent again; nil: none
+	Broker   view.Broker          // the controller's road to its nodes; zero: not known
 }
 
 // Node says how a node is, and why: what is wrong first.
@@ -42,16 +43,17 @@ func Node(f NodeFacts) view.Why {
 		v.State, v.Sentences = UnknownNode, []view.Because{unknown(&f.Node)}
 		return v
 	}
-	presence, docs, failed, behind := f.presence(), []view.Because(nil), false, false
+	docs, failed, behind := append(reached(&f.Broker), f.presence()), false, false
 	for _, name := range slices.Sorted(maps.Keys(f.Node.Documents)) {
-		d := Document(DocumentFacts{Now: f.Now, Node: f.Node, Known: true, Kind: name, Doc: f.Node.Documents[name],
-			Retries: f.Retries != nil && f.Retries(name), Rollout: f.Rollouts[name]})
+		doc := DocumentFacts{Now: f.Now, Node: f.Node, Known: true, Kind: name, Doc: f.Node.Documents[name],
+			Retries: f.Retries != nil && f.Retries(name), Rollout: f.Rollouts[name], Broker: f.Broker}
+		d := doc.why()
 		docs = append(docs, d.Sentences...)
 		inStep := f.Node.Documents[name].InSync
 		behind = behind || !inStep
 		failed = failed || !inStep && d.State != Offline && d.Sentences[0].Level == view.LevelError
 	}
-	all := slices.Concat([]view.Because{presence}, docs, f.health(), f.work(), f.identity())
+	all := slices.Concat(docs, f.health(), f.work(), f.identity())
 	v.Sentences = worstFirst(all)
 	unwell := slices.ContainsFunc(all, func(b view.Because) bool { return b.Level != view.LevelInfo })
 	switch {
@@ -75,6 +77,11 @@ func (f *NodeFacts) presence() view.Because {
 	if n.Online {
 		return basis{view.LevelInfo, "the node's presence at the broker", "its connection ends"}.because(n.Since,
 			"%s is online for %s", n.Node, lasts)
+	}
+	if cut(&f.Broker) {
+		b := noSession
+		b.level = view.LevelWarning
+		return b.because(f.Broker.Since, "whether %s is there is not known; it counts as offline for %s", n.Node, lasts)
 	}
 	b := basis{view.LevelError,
 		"the node's presence at the broker: its own goodbye, or the broker's word that it is gone",
@@ -213,10 +220,10 @@ func (f *NodeFacts) identity() (all []view.Because) {
 		all = append(all, b.because(id.Expires, "its certificate has ended, %s ago", phrase.Span(-left)))
 	case left < certificateSoon:
 		b.level, b.changes = view.LevelWarning, "the node renews it: it needs contact for that"
-		all = append(all, b.because(id.Expires, "its certificate ends in %s, and was not renewed yet",
+		all = append(all, b.because(time.Time{}, "its certificate ends in %s, and was not renewed yet",
 			phrase.Ahead(left)))
 	default:
-		all = append(all, b.because(id.Expires, "its certificate ends in %s", phrase.Ahead(left)))
+		all = append(all, b.because(time.Time{}, "its certificate ends in %s", phrase.Ahead(left)))
 	}
 	return all
 }

@@ -57,9 +57,17 @@ func (f *PolicyFacts) inSentences(reason, answer string, findings []view.Finding
 	if s := f.Status; s != nil {
 		at = s.Ended
 	}
+	rest := sentences(findings, "")
+	if reason == NotHit || reason == Disabled { // nothing has failed
+		for i := range rest {
+			if rest[i].Level == view.LevelError {
+				rest[i].Level = view.LevelWarning
+			}
+		}
+	}
 	return view.Why{
 		About: view.About{Kind: view.AboutPolicy, Policy: f.Policy.Name, Node: f.Name}, State: reason,
 		Sentences: append([]view.Because{b.with("NODE", f.Name, "POLICY", f.Policy.Name).because(at, "%s", answer)},
-			sentences(findings, "")...),
+			rest...),
 	}
 }

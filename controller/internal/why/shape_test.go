@@ -233,3 +233,31 @@ func TestCertificateEndsWhenItIsShown(t *testing.T) {
 		t.Errorf("%+v, want %s", v.Sentences, want)
 	}
 }
+
+// While the controller has no session with its broker nobody blames a node: that nothing is known is said first.
+func TestWithoutASessionNoNodeIsBlamed(t *testing.T) {
+	road := view.Broker{Address: "b:1883", Since: now, Error: "nothing listens there"}
+	want := "the controller reaches no node: it has no session with the broker: nothing listens there"
+	d := view.Document{Desired: &view.Desired{DocRef: wire.DocRef{Epoch: 1, Rev: 7, Version: "2.0.0"}, Issued: now}}
+	n := view.Node{Node: "n", FirstSeen: now, Since: now, Documents: map[wire.Kind]view.Document{wire.KindConfig: d}}
+	for _, road.Up = range []bool{false, true} {
+		for _, v := range []view.Why{
+			Node(NodeFacts{Now: now, Known: true, Node: n, Broker: road}),
+			Document(DocumentFacts{Now: now, Known: true, Node: n, Kind: wire.KindConfig, Doc: d, Broker: road}),
+			Slot(Facts{Now: now, Known: true, Node: n, Doc: d, Broker: road,
+				Slot: view.Slot{Slot: "web@n", Node: "n", Desired: "web-1"}}).Why,
+		} {
+			first, blamed, times := v.Sentences[0].Text == want, false, 0
+			for _, s := range v.Sentences {
+				blamed = blamed || strings.Contains(s.Changes, "its power") ||
+					strings.Contains(s.Text, "in force: it is offline")
+				if s.Text == want {
+					times++
+				}
+			}
+			if why := fails(v); why != "" || v.State != Offline || first == road.Up || blamed && !road.Up || times > 1 {
+				t.Errorf("%v, session %v: %s %+v", v.About, road.Up, why, v.Sentences)
+			}
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package why
 
 import (
+	"slices"
 	"time"
 
 	"tandem.internal/controller/internal/view"
@@ -36,7 +37,8 @@ func (f *Facts) inSentences(reason, answer string, findings []view.Finding) view
 	b := slotBases[reason].with("SLOT", f.Slot.Slot, "NODE", f.Slot.Node)
 	return view.Why{
 		About: view.About{Kind: view.AboutSlot, Slot: f.Slot.Slot, Node: f.Slot.Node}, State: reason,
-		Sentences: append([]view.Because{b.because(f.began(), "%s", answer)}, sentences(findings, f.Slot.Slot)...),
+		Sentences: slices.Concat(reached(&f.Broker), []view.Because{b.because(f.began(), "%s", answer)},
+			sentences(findings, f.Slot.Slot)),
 	}
 }
 

@@ -56,6 +56,7 @@ type Facts struct {
 	Origin  *Origin      // nil: the slot is not wanted, or the set could not be read
 	Unread  error        // why it could not
 	Events  []view.Entry // the newest about the slot, the newest last
+	Broker  view.Broker  // the controller's road to its nodes; zero: not known
 }
 
 // Slot says why a slot does not run what it should, or how it runs.

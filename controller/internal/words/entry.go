@@ -33,6 +33,9 @@ func (s say) record(t record.Type, e view.Entry) (string, bool) {
 	switch t {
 	case record.Opened:
 		return read(e.Data, func(d record.OpenedData) string {
+			if d.Lost != "" {
+				return "the session with the broker has ended: " + d.Lost
+			}
 			text := strings.TrimSpace(fmt.Sprintf("controller %s, epoch %d", d.Version, d.Epoch))
 			return phrase.Remark(text, d.Reason)
 		})

@@ -71,7 +71,9 @@ func level(t record.Type, e *view.Entry) view.Level {
 	case record.State, record.Reply:
 		return of(e.Data, func(d faulty) view.Level { return either(d.Error == nil, view.LevelError) })
 	case record.Opened:
-		return of(e.Data, func(d record.OpenedData) view.Level { return either(d.Reason == "", view.LevelWarning) })
+		return of(e.Data, func(d record.OpenedData) view.Level {
+			return either(d.Reason == "" && (d.Lost == "" || d.Lost == record.LostByStop), view.LevelWarning)
+		})
 	case record.Live:
 		return of(e.Data, func(l wire.Live) view.Level { return either(l.Up, view.LevelWarning) })
 	case record.Report:

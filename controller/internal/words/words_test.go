@@ -40,6 +40,8 @@ func TestLevels(t *testing.T) {
 		{"reply", "", `{"id":"1","method":"reboot","error":{"code":"no-answer","message":"m"}}`, view.LevelError},
 		{"opened", "", `{"version":"1","epoch":1}`, view.LevelInfo},
 		{"opened", "", `{"version":"1","epoch":2,"reason":"r"}`, view.LevelWarning},
+		{"opened", "", `{"version":"1","epoch":2,"lost":"EOF"}`, view.LevelWarning},
+		{"opened", "", `{"version":"1","epoch":2,"lost":"the controller stops"}`, view.LevelInfo},
 		{"keys", "", `{"did":"retired","key":"k","forced":true}`, view.LevelWarning},
 		{"event", "boot", event(`,"detail":{"reason":"power"}`), view.LevelInfo},
 		{"event", "alert", event(`,"detail":{"state":"raise","parameter":"cpu"}`), view.LevelWarning},

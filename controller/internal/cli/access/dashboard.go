@@ -98,7 +98,8 @@ func openDashboard(
 		return nil
 	}
 	if err := browseTo(ctx, link); err != nil {
-		a.Warn("no browser was opened: %s", err)
+		why, _, _ := strings.Cut(err.Error(), "\n") // xdg-open tells of each browser that it looked for
+		a.Warn("no browser was opened: %s", why)
 		a.Print("%s\n", link)
 		a.Print("This logs in once, within %s.\n", term.Span(ticketLife))
 		return nil

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"context"
 	"errors"
 	"io"
 
@@ -29,12 +30,30 @@ func enroll(a *command.App) *cobra.Command {
 		Args:    command.NodeArg,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in := op.EnrollIn{NodeIn: op.NodeIn{Node: args[0]}, Enroll: op.Enroll{TTL: ttl.ISO(), Type: nodeType}}
-			return command.Ask(cmd.Context(), a, op.EnrollNode, in, printEnrolment)
+			return a.Connect(func(c *client.Client) error { return enrollNode(cmd.Context(), a, c, in) })
 		},
 	}
 	cmd.Flags().Var(&ttl, "ttl", "how long the token counts, up to 30 days (default 24h)")
 	cmd.Flags().StringVar(&nodeType, "type", "", "believe no other node type of this node (default any)")
 	return cmd
+}
+
+// enrollNode says, too, whose place the new node would take.
+func enrollNode(ctx context.Context, a *command.App, c *client.Client, in op.EnrollIn) error {
+	e, err := client.Call(ctx, c, op.EnrollNode, in)
+	switch {
+	case err != nil:
+		return err
+	case a.JSON:
+		return a.PrintJSON(e)
+	}
+	printEnrolment(a, e)
+	n, err := client.Call(ctx, c, op.ShowNode, in.NodeIn)
+	if err == nil && n.Identity != nil && n.Identity.State == "joined" {
+		a.Warn("there is a node %[1]s, which has joined: a machine that joins with this becomes %[1]s in its place",
+			in.Node)
+	}
+	return nil // a node that was never heard of is what is meant to come
 }
 
 func printEnrolment(a *command.App, e view.Enrolment) {

@@ -13,6 +13,7 @@ import (
 	"tandem.internal/controller/internal/client"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/view"
+	"tandem.internal/shared/wire"
 )
 
 // What completion with names of the unit may cost a person who presses the tab key.
@@ -76,22 +77,47 @@ var (
 		func(r view.Rollout) string { return r.ID })
 	subjectsOf = listed(op.ListSubjects, func(v view.Subjects) []view.Subject { return v.Subjects },
 		func(s view.Subject) string { return s.Codename })
+	tokensOf = listed(op.ListTokens, func(v op.Tokens) []view.Token { return v.Tokens },
+		func(t view.Token) string { return t.Name })
 	receiversOf = listed(op.ListNotices, func(v op.Notices) []view.NoticeReceiver { return v.Receivers },
 		func(r view.NoticeReceiver) string { return r.Name })
 )
 
-// placeholders are what an argument names, by how the usage of its command calls it.
+// these is the source of some words.
+func these(words ...string) source {
+	return func(context.Context, *client.Client, string) ([]string, error) { return words, nil }
+}
+
+var logLevels = these("debug", "info", "warn", "error", "default")
+
+// placeholders are what an argument names, by how the usage of its command calls it. A filter names nothing, and is no
+// file either.
 var placeholders = map[string]source{
 	"NODE": nodesNamed, "SLOT": slotsOf, "ITEM": itemsOf, "ROLLOUT": rolloutsOf, "SUBJECT": subjectsOf,
+	"LEVEL": logLevels, "KIND": kindsOf, "FILTER": these(),
+}
+
+func kindsOf(context.Context, *client.Client, string) (names []string, _ error) {
+	for _, k := range wire.Documents() {
+		names = append(names, string(k))
+	}
+	return names, nil
+}
+
+// flagWords are the words that a flag takes, by its name.
+var flagWords = map[string]source{
+	"role": these("metrics", "view", "operate", "admin"), "sort": these("state", "type", "version", "since", "alerts"),
+	"where": these(), "logs-where": these(), "state": these(),
 }
 
 // named are what NAME, and ID, mean in the commands of a group.
 var named = map[string]source{
 	"policy": policiesOf, "subject": subjectsOf, "item": itemsOf, "notify": receiversOf, "tandem": nodesNamed,
+	"token": tokensOf,
 }
 
-// complete has shells complete the names in the arguments of a command and all of its commands, and those of --node
-// and --logs.
+// complete has shells complete the names in the arguments of a command and all of its commands, and what flags take
+// that name nodes or are one of a few words.
 func (a *App) complete(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		a.complete(sub)
@@ -104,8 +130,11 @@ func (a *App) complete(c *cobra.Command) {
 		if f.Value.Type() == "stringSlice" {
 			completes = lastOf(completes)
 		}
-		if err := c.RegisterFlagCompletionFunc(name, completes); err != nil {
-			panic(err) // there is no such flag, or two of them
+		completesFlag(c, name, completes)
+	}
+	for name, words := range flagWords {
+		if f := c.LocalFlags().Lookup(name); f != nil {
+			completesFlag(c, name, a.completion(words))
 		}
 	}
 	sources := sourcesOf(c)
@@ -113,10 +142,24 @@ func (a *App) complete(c *cobra.Command) {
 		return
 	}
 	c.ValidArgsFunction = func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-		if len(args) >= len(sources) || sources[len(args)] == nil {
+		at := len(args)
+		if repeats := strings.Contains(c.Use, "…") || strings.Contains(c.Use, "..."); repeats {
+			at = min(at, len(sources)-1)
+		}
+		switch {
+		case at >= len(sources):
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		case sources[at] == nil:
 			return nil, cobra.ShellCompDirectiveDefault
 		}
-		return a.completion(sources[len(args)])(c, args, prefix)
+		return a.completion(sources[at])(c, args, prefix)
+	}
+}
+
+// completesFlag has shells complete what a flag takes.
+func completesFlag(c *cobra.Command, name string, completes cobra.CompletionFunc) {
+	if err := c.RegisterFlagCompletionFunc(name, completes); err != nil {
+		panic(err) // there is no such flag, or two of them
 	}
 }
 
@@ -129,7 +172,7 @@ func sourcesOf(c *cobra.Command) (sources []source) {
 		return nil // what is named there is new
 	}
 	for _, word := range strings.Fields(choice.ReplaceAllString(c.Use, "$1"))[1:] {
-		word = strings.Trim(word, "[]…")
+		word = strings.Trim(word, "[]….")
 		if strings.HasPrefix(word, "-") {
 			break
 		}

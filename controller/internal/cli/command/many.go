@@ -41,6 +41,9 @@ func (m *Many) Flags(cmd *cobra.Command) {
 func (m *Many) Args(placeholders ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if cmd.Flags().Changed("where") {
+			if len(args) == len(placeholders)+1 {
+				return Usage("%s takes NODE or --where FILTER, not both", cmd.CommandPath())
+			}
 			return Args(placeholders...)(cmd, args)
 		}
 		for _, name := range []string{"dry-run", "yes", "expect", "yes-all-nodes"} {
@@ -148,7 +151,8 @@ func (m *Many) send(cmd *cobra.Command, a *App, in op.NodesOrder, what string) e
 	if e, ok := errors.AsType[*wire.Error](err); ok && (e.Path == wire.PathAllNodes || e.Path == "/expect") {
 		refused := *e
 		if refused.Path = ""; e.Path == wire.PathAllNodes { // it is a flag here
-			refused.Message += "; if that is meant: --yes-all-nodes"
+			refused.Message = fmt.Sprintf("the filter selects every node: %d of %[1]d; if that is meant: "+
+				"--yes-all-nodes", e.Nodes)
 		}
 		return &refused
 	}

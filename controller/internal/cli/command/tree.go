@@ -25,6 +25,8 @@ func Root(a *App, use, short, example string, commands ...*cobra.Command) *cobra
 	root.SetErr(a.Err)
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpCommand())
+	root.SetHelpFunc(help)
+	root.SetUsageFunc(usage)
 	addCompletion(root)
 	a.Flags(root.PersistentFlags())
 	a.complete(root)

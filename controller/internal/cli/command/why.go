@@ -6,22 +6,22 @@ import (
 )
 
 // PrintWhy shows how something is and why, whatever it is: each fact is a line, and below it where that is known from,
-// since when or in how long it is so, and what would change it.
+// since when it is so, and what would change it, and when.
 func (a *App) PrintWhy(v view.Why) {
 	marks := map[view.Level]string{view.LevelError: "!", view.LevelWarning: "~", view.LevelInfo: "-"}
 	for i := range v.Sentences {
 		s := &v.Sentences[i]
-		from := s.Source
+		from, until := s.Source, s.Changes
 		switch {
 		case s.At.IsZero():
 		case s.At.After(a.Now()):
-			from += ", in " + a.Left(s.At)
+			until += ", in " + a.Left(s.At)
 		default:
 			from += ", " + a.Ago(s.At)
 		}
-		a.Print("%s %s\n", a.Paint(LevelColour(s.Level), marks[s.Level]), term.Clean(s.Text))
+		a.Paragraph(a.Paint(LevelColour(s.Level), marks[s.Level])+" ", 2, s.Text)
 		if i+1 == len(v.Sentences) || !alike(s, &v.Sentences[i+1]) {
-			a.Print("    by %s; until %s\n", term.Clean(from), term.Clean(s.Changes))
+			a.Paragraph("    ", 4, "by "+from+"; until "+until)
 		}
 	}
 }

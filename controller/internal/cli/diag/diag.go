@@ -102,11 +102,9 @@ func save(a *command.App, b *bundle, output string, force bool) error {
 		return forced(err)
 	}
 	a.Print("left out:\n")
-	t := &term.Table{Indent: "  ", Head: []string{"WHAT", "WHY"}}
 	for _, l := range b.Left {
-		t.Add(l.What, l.Why)
+		a.Paragraph("- ", 2, l.What+": "+l.Why)
 	}
-	a.Table(t)
 	return nil
 }
 

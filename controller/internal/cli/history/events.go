@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -163,6 +164,9 @@ func typeOf(e view.Entry) string {
 	return e.Type
 }
 
+// wide is how many columns a terminal has from which on each entry has one line.
+const wide = 100
+
 // eventColumns are the columns of a list of entries; the last one has no width.
 var eventColumns = []string{"SEQ", "TIME", "TYPE", "NODE", "WHO", "WHAT"}
 
@@ -183,13 +187,14 @@ func PrintEntries(a *command.App, entries []view.Entry) error {
 type eventPrinter struct {
 	a      *command.App
 	begun  bool
+	narrow bool // on a terminal with few columns, a WHAT that is longer stands below, and today's times have no day
 	widths []int
 }
 
 func (p *eventPrinter) row(e view.Entry) []term.Cell {
 	var row []term.Cell
 	for i, text := range []string{
-		fmt.Sprint(e.Seq), e.At.In(p.a.Zone).Format("2006-01-02 15:04:05"), typeOf(e), cmp.Or(e.Node, "-"),
+		fmt.Sprint(e.Seq), p.time(e.At), typeOf(e), cmp.Or(e.Node, "-"),
 		cmp.Or(e.Who, "-"), cmp.Or(e.Text, term.Shorten(string(e.Data), 400)),
 	} {
 		text = term.Clean(text)
@@ -201,10 +206,21 @@ func (p *eventPrinter) row(e view.Entry) []term.Cell {
 	return row
 }
 
+func (p *eventPrinter) time(at time.Time) string {
+	if p.narrow {
+		return p.a.Clock(at)
+	}
+	return at.In(p.a.Zone).Format("2006-01-02 15:04:05")
+}
+
 // fit makes room for some entries, and if others may come, for what these most often need.
 func (p *eventPrinter) fit(entries []view.Entry, others bool) {
 	p.widths = []int{3, 4, 4, 4, 3, 4}
-	if others {
+	p.narrow = p.a.OutTerminal && p.a.Width > 0 && p.a.Width < wide
+	switch {
+	case others && p.narrow:
+		p.widths = []int{4, 8, 8, 8, 4, 4}
+	case others:
 		p.widths = []int{6, 19, 16, 12, 16, 4}
 	}
 	for _, e := range entries {
@@ -221,6 +237,22 @@ func (p *eventPrinter) print(e view.Entry) error {
 		p.begun = true
 		p.a.Head("", eventColumns, p.widths)
 	}
+	if !p.narrow {
+		p.a.Row("", row, p.widths)
+		return nil
+	}
+	last, used := len(row)-1, 0
+	for _, w := range p.widths[:last] {
+		used += w + 2
+	}
+	what := row[last].Text
+	if utf8.RuneCountInString(what) <= p.a.Width-used {
+		p.a.Row("", row, p.widths)
+		return nil
+	}
+	row[last].Text = ""
 	p.a.Row("", row, p.widths)
+	indent := p.widths[0] + 2
+	p.a.Paragraph(strings.Repeat(" ", indent), indent, what)
 	return nil
 }

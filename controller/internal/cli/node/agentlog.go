@@ -154,7 +154,7 @@ func logLine(a *command.App, line string) string {
 			text = value
 		case "unit", "node":
 		default:
-			if strings.ContainsAny(value, " \"") && raw.Kind() == '"' {
+			if strings.ContainsAny(value, " \"") && raw.Kind() == '"' && !isJSON(value) {
 				value = fmt.Sprintf("%q", value)
 			}
 			rest += " " + key + "=" + value
@@ -165,6 +165,9 @@ func logLine(a *command.App, line string) string {
 	}
 	return term.Clean(fmt.Sprintf("%s %-5s %s%s", at, level, text, rest))
 }
+
+// isJSON reports whether a text has its own beginning and end, as the details of events do.
+func isJSON(text string) bool { return strings.HasPrefix(text, "{") && jsontext.Value(text).IsValid() }
 
 // plainValue is a string without its quotes, and any other value as it is.
 func plainValue(raw jsontext.Value) string {

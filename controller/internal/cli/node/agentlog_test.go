@@ -23,6 +23,22 @@ func screen() (a *command.App, out, warned *bytes.Buffer) {
 	return &command.App{Screen: &term.Screen{Out: bufio.NewWriter(out), Err: warned}}, out, warned
 }
 
+// The details of events are shown as they are, not as text in text; what is ambiguous stays in quotes.
+func TestLineOfAnAgentsLog(t *testing.T) {
+	a := &command.App{Screen: &term.Screen{Zone: time.UTC, Now: func() time.Time { return time.Unix(0, 0) }}}
+	for _, c := range [][2]string{
+		{`{"time":"1970-01-01T00:00:01Z","level":"warn","msg":"event","detail":"{\"a\":\"b c\"}"}`,
+			`00:00:01 warn  event detail={"a":"b c"}`},
+		{`{"level":"warn","msg":"event","detail":"{cut \"off"}`, ` warn  event detail="{cut \"off"`},
+		{`{"level":"info","msg":"x","text":"no session"}`, ` info  x text="no session"`},
+	} {
+		line, want := c[0], c[1]
+		if got := logLine(a, line); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // An agent that says again and again that there is more keeps nobody.
 func TestLogOfAnAgentEnds(t *testing.T) {
 	for _, c := range []struct {

@@ -24,7 +24,7 @@ func printRaised(a *command.App, v op.Alerts) {
 		a.Print("no alert is raised\n")
 		return
 	}
-	t := &term.Table{Head: []string{"NODE", "PARAMETER", "VALUE", "RAISED AT", "FALLS BELOW", "SINCE"}}
+	t := &term.Table{Head: []string{"NODE", "PARAMETER", "VALUE", "RAISES AT", "FALLS BELOW", "SINCE"}}
 	for _, n := range v.Alerts {
 		t.Add(n.Node, n.Parameter, command.Amount(n.Value), command.Amount(n.Max), command.Amount(n.Min),
 			a.Ago(n.Since))

@@ -164,7 +164,7 @@ func printAlerts(a *command.App, raised []view.Alert) {
 		return
 	}
 	a.Print("\n")
-	t := &term.Table{Head: []string{"ALERT", "VALUE", "RAISED AT", "FALLS BELOW", "SINCE"}}
+	t := &term.Table{Head: []string{"ALERT", "VALUE", "RAISES AT", "FALLS BELOW", "SINCE"}}
 	for _, r := range raised {
 		t.Add(term.Red.Cell(r.Parameter), command.Amount(r.Value), command.Amount(r.Max), command.Amount(r.Min),
 			a.Ago(r.Since))

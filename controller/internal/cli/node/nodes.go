@@ -52,7 +52,7 @@ func list(a *command.App) *cobra.Command {
 			}
 			return command.Ask(cmd.Context(), a, op.ListNodes, in.NodesIn, func(a *command.App, v op.Nodes) {
 				if len(v.Nodes) == 0 && !in.All() {
-					a.Print("no such node\n")
+					nobody(a, &in.NodesIn)
 					return
 				}
 				printNodes(a, v.Nodes, all || !in.All(), in.Sort != "")
@@ -135,9 +135,25 @@ func printNext(a *command.App, next string) {
 	}
 }
 
-// watchNodes draws the table anew on a terminal; elsewhere each change is a line.
+// nobody says that no node was found, and what may have been meant.
+func nobody(a *command.App, in *op.NodesIn) {
+	a.Print("no such node\n")
+	states := filter.States()
+	for _, word := range strings.Fields(in.Q) {
+		if slices.Contains(states, word) {
+			a.Warn("%[1]s was looked for in names; which nodes are so: tandem nodes state:%[1]s", word)
+		}
+	}
+	for _, state := range in.States {
+		if !slices.Contains(states, state) {
+			a.Warn("there is no state %.80q%s", state, command.Suggest(state, states, "there are "+term.List(states)))
+		}
+	}
+}
+
+// watchNodes draws the table anew on a terminal; elsewhere each change that can be seen is a line.
 func watchNodes(ctx context.Context, a *command.App, c *client.Client, all bool) error {
-	known, first := map[string]view.Node{}, true
+	known, lines, first := map[string]view.Node{}, map[string]string{}, true
 	err := client.Follow(ctx, c, op.WatchNodes, op.Watched{Watch: true}, func(ch op.NodeChange) error {
 		if a.JSON {
 			if err := a.PrintJSON(ch); err != nil {
@@ -149,11 +165,14 @@ func watchNodes(ctx context.Context, a *command.App, c *client.Client, all bool)
 		switch {
 		case ch.Node != nil:
 			known[ch.Node.Node] = *ch.Node
-			if !first {
-				line = changeLine(*ch.Node, summarize(a, *ch.Node))
+			now := changeLine(*ch.Node, summarize(a, *ch.Node))
+			if !first && now != lines[ch.Node.Node] {
+				line = now
 			}
+			lines[ch.Node.Node] = now
 		case ch.Gone != "":
 			delete(known, ch.Gone)
+			delete(lines, ch.Gone)
 			line = term.Clean(ch.Gone) + " is not known any more"
 		}
 		if line != "" && !a.OutTerminal {
@@ -171,7 +190,14 @@ func watchNodes(ctx context.Context, a *command.App, c *client.Client, all bool)
 	return command.Interrupted(ctx, err)
 }
 
-func changeLine(n view.Node, s why.Summary) string { return term.Clean(why.Changed(&n, &s)) }
+// changeLine says how a node is that has changed, with its health where that is not good.
+func changeLine(n view.Node, s why.Summary) string {
+	text := why.Changed(&n, &s)
+	if h := n.Health; h != nil && (h.State != view.HealthOK || h.Alerts > 0) {
+		text += "; health: " + healthCell(n).Text
+	}
+	return term.Clean(text)
+}
 
 func summarize(a *command.App, n view.Node) why.Summary { return why.Summarize(&n, a.UnitSource()) }
 

@@ -179,7 +179,8 @@ func printList(a *command.App, v view.Rollouts) {
 	for _, r := range v.Rollouts {
 		why := strings.TrimPrefix(r.Why, r.ID+" ")
 		t.Add(r.ID, strings.TrimSpace(string(r.Kind)+" "+r.Version), phaseCell(r.Phase),
-			fmt.Sprintf("%d/%d", r.Wave, len(r.Waves)), progress(a, &r.Nodes), failedCell(&r.Nodes), a.Age(r.At),
+			fmt.Sprintf("%d/%d", r.Wave, len(r.Waves)), fmt.Sprintf("%d/%d", r.Nodes.Passed, r.Nodes.All),
+			failedCell(&r.Nodes), a.Age(r.At),
 			r.Who, why)
 	}
 	a.Table(t)

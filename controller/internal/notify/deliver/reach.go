@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 
-	"tandem.internal/shared/imds"
+	"tandem.internal/controller/internal/notify"
 )
 
 // mayReach refuses addresses, as they are after names were looked up: those of no other host, and of the metadata of
@@ -15,10 +15,9 @@ func mayReach(address string, local bool) error {
 		return err
 	}
 	ip := at.Addr().Unmap().WithZone("")
-	to := imds.Behind(ip)
 	switch {
-	case to.IsUnspecified(), to.IsMulticast(), to.IsLinkLocalUnicast(), imds.Serves(to):
-		return fmt.Errorf("%s is no address of a receiver", ip)
+	case notify.NoReceiver(ip):
+		return fmt.Errorf("%s is link-local, multicast, unspecified or a cloud's metadata, where no receiver is", ip)
 	case local && !ip.IsLoopback():
 		return fmt.Errorf("%s is another machine, and the address begins with http://", ip)
 	}

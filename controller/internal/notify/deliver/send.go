@@ -115,6 +115,9 @@ func (s *sender) plain(err error) string {
 		}
 		err = u.Err
 	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Addr != nil && errors.Is(err, syscall.ECONNREFUSED) {
+		return s.clean("nobody listens at " + op.Addr.String())
+	}
 	return s.clean(err.Error())
 }
 

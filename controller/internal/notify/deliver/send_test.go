@@ -145,9 +145,12 @@ func TestErrorsDoNotShowTheAddress(t *testing.T) {
 		if a.Err == "" || strings.Contains(a.Err, "secret") {
 			t.Errorf("%s: %+v", url, a)
 		}
+		if strings.Contains(url, closed) && a.Err != "nobody listens at "+closed {
+			t.Errorf("%s: %+v", url, a)
+		}
 		host := url[:strings.LastIndex(url, "/")]
 		if !strings.Contains(host, closed) && !strings.Contains(host, "localhost") &&
-			!strings.Contains(a.Err, "is no address of a receiver") && !strings.Contains(a.Err, "is another machine") {
+			!strings.Contains(a.Err, "where no receiver is") && !strings.Contains(a.Err, "is another machine") {
 			t.Errorf("%s was tried: %+v", url, a)
 		}
 	}
