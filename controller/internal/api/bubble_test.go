@@ -75,6 +75,11 @@ func (b *bubble) take(role tokens.Role, method, path string, k *taker) (leave fu
 	k.t, k.header, k.ended = b.t, http.Header{}, make(chan struct{})
 	go func() {
 		defer close(k.ended)
+		defer func() {
+			if k.cut = recover(); k.cut != nil && k.cut != http.ErrAbortHandler {
+				panic(k.cut)
+			}
+		}()
 		b.h.ServeHTTP(k, r)
 	}()
 	synctest.Wait()
@@ -86,6 +91,7 @@ type taker struct {
 	t      *testing.T
 	header http.Header
 	ended  chan struct{} // closed when the answer has ended
+	cut    any           // then: why it was cut off; nil: it was not
 
 	mu     sync.Mutex
 	status int
