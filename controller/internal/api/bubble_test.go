@@ -72,6 +72,12 @@ func (b *bubble) take(role tokens.Role, method, path string, k *taker) (leave fu
 	ctx, cancel := context.WithCancel(context.Background())
 	r := httptest.NewRequestWithContext(ctx, method, path, nil)
 	r.Header.Set("Authorization", "Bearer "+b.by[role])
+	b.send(r, k)
+	return cancel
+}
+
+// send is take of any request.
+func (b *bubble) send(r *http.Request, k *taker) {
 	k.t, k.header, k.ended = b.t, http.Header{}, make(chan struct{})
 	go func() {
 		defer close(k.ended)
@@ -83,7 +89,6 @@ func (b *bubble) take(role tokens.Role, method, path string, k *taker) (leave fu
 		b.h.ServeHTTP(k, r)
 	}()
 	synctest.Wait()
-	return cancel
 }
 
 // taker takes an answer within a bubble. What was written has left when it was flushed.
@@ -97,9 +102,10 @@ type taker struct {
 	status int
 	held   strings.Builder
 	left   strings.Builder
-	writes []int     // their sizes
-	until  time.Time // deadline of the next write
-	fails  error     // of each write; nil: it is taken
+	writes []int       // their sizes
+	reads  []time.Time // deadlines of reading
+	until  time.Time   // deadline of the next write
+	fails  error       // of each write; nil: it is taken
 
 	// what happens meanwhile; nil: nothing
 	writing  func()
@@ -118,6 +124,13 @@ func (k *taker) SetWriteDeadline(at time.Time) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.until = at
+	return nil
+}
+
+func (k *taker) SetReadDeadline(at time.Time) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.reads = append(k.reads, at)
 	return nil
 }
 
