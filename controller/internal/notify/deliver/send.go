@@ -79,7 +79,7 @@ func mayReach(address string, local bool) error {
 	if err != nil {
 		return err
 	}
-	ip := at.Addr().Unmap()
+	ip := at.Addr()
 	switch {
 	case ip.IsUnspecified(), ip.IsMulticast(), ip.IsLinkLocalUnicast():
 		return fmt.Errorf("%s is no address of a receiver", ip)
@@ -156,7 +156,7 @@ func clean(text string) string {
 		if len(out) == shownAnswer {
 			break
 		}
-		if r == unicode.ReplacementChar || !unicode.IsPrint(r) || wire.Misleads(r) {
+		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
 			r = '·'
 		}
 		out = append(out, r)
