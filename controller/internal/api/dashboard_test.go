@@ -22,8 +22,9 @@ func TestDashboardIsServed(t *testing.T) {
 		if w.Code != 200 || w.Header().Get("Content-Type") != f.Type || w.Body.String() != string(f.Body) {
 			t.Errorf("%s: %d %s, %d bytes", f.Path, w.Code, w.Header().Get("Content-Type"), w.Body.Len())
 		}
-		if n := w.Header().Get("Content-Length"); n != fmt.Sprint(len(f.Body)) || w.Header().Get("Vary") != "Accept-Encoding" {
-			t.Errorf("%s: %q", f.Path, w.Header())
+		head := w.Header()
+		if head.Get("Content-Length") != fmt.Sprint(len(f.Body)) || head.Get("Vary") != "Accept-Encoding" {
+			t.Errorf("%s: %q", f.Path, head)
 		}
 		checkPolicy(t, f.Path, w.Header().Get("Content-Security-Policy"))
 		tag := w.Header().Get("ETag")

@@ -16,9 +16,9 @@ import (
 	"tandem.internal/controller/internal/tokens"
 )
 
-// TestRefusals: who guesses is told when to try again, to the second, on a connection that ends; he is one line in ten
+// TestGuessesAreAnswered: who guesses is told when to try again, to the second, on a connection that ends; he is one line in ten
 // seconds in the log; and others are not kept out. What is wrong with a token is said as RFC 6750 has it.
-func TestRefusals(t *testing.T) {
+func TestGuessesAreAnswered(t *testing.T) {
 	core, logs := observer.New(zap.WarnLevel)
 	inBubble(t, apitest.Start(t), api.Config{Log: zap.New(core)}, func(b *bubble) {
 		ask := func(from, bearer string) *httptest.ResponseRecorder {

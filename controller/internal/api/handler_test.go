@@ -153,7 +153,8 @@ func TestEndsOfRequests(t *testing.T) {
 		lines := logs.FilterMessage("request").All()
 		if n := logs.FilterMessage("request failed").Len(); n != c.logged || len(lines) != 1 {
 			t.Errorf("%+v: %v", c, logs.All())
-		} else if got := lines[0].ContextMap(); got["status"] != int64(c.status) || got["bytes"] != int64(w.Body.Len()) {
+		} else if got := lines[0].ContextMap(); got["status"] != int64(c.status) ||
+			got["bytes"] != int64(w.Body.Len()) {
 			t.Errorf("%+v: %v, %d bytes", c, got, w.Body.Len())
 		}
 		logs.TakeAll()

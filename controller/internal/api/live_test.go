@@ -224,8 +224,8 @@ func TestLiveLeavesAtOnce(t *testing.T) {
 	})
 }
 
-// TestLiveEnds: with who takes nothing, with the API, also in the middle of much, and at once for a HEAD; what ends makes
-// room.
+// TestLiveEnds: with who takes nothing, with the API, also in the middle of much, and at once for a HEAD; what ends
+// makes room.
 func TestLiveEnds(t *testing.T) {
 	viewing(t, api.Config{MaxViewers: 8}, func(b *bubble, table *liveview.Table, viewers *atomic.Int64) {
 		var all [4]taker

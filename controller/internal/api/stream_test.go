@@ -110,7 +110,8 @@ func TestStatusIsToldWhenItChanges(t *testing.T) {
 			version.Store(&c.version)
 			b.ring()
 			time.Sleep(time.Second)
-			if got := k.got(); strings.Count(got, "\n") > 1 || !strings.Contains(got, c.want) || c.want == "" && got != "" {
+			if got := k.got(); strings.Count(got, "\n") > 1 || !strings.Contains(got, c.want) ||
+				c.want == "" && got != "" {
 				t.Errorf("%s: %q", c.version, got)
 			}
 		}
@@ -248,8 +249,8 @@ func TestStreamsEnd(t *testing.T) {
 			b.ring()
 			time.Sleep(time.Second)
 			got := k.got()
-			if !k.over() || strings.Contains(got, "new") || strings.Contains(got, "secret") || c.want == "" && got != "" ||
-				!strings.Contains(got, c.want) {
+			if !k.over() || strings.Contains(got, "new") || strings.Contains(got, "secret") ||
+				c.want == "" && got != "" || !strings.Contains(got, c.want) {
 				t.Errorf("%s: ended %v, with %q", name, k.over(), got)
 			}
 			if n := len(logs.TakeAll()); n != c.logged {

@@ -28,7 +28,9 @@ import (
 // journal for ever.
 func TestTokensAndWhoLeaves(t *testing.T) {
 	var remark atomic.Pointer[func(context.Context) error]
-	core := replacedRemark{apitest.Start(t), func(ctx context.Context, _ view.Remark) error { return (*remark.Load())(ctx) }}
+	core := replacedRemark{apitest.Start(t), func(ctx context.Context, _ view.Remark) error {
+		return (*remark.Load())(ctx)
+	}}
 	inBubble(t, core, api.Config{}, func(b *bubble) {
 		_, link, err := b.keys.Create(context.Background(), "wall", tokens.View, 0, &tokens.Link{}, "",
 			func(tokens.Token) error { return nil })

@@ -214,9 +214,9 @@ func TestLinkLogsInOnce(t *testing.T) {
 	}
 }
 
-// TestLinkInTime: what a link is good for is in the journal, with its times; it counts until it had to be used, and the
+// TestLinkCountsInTime: what a link is good for is in the journal, with its times; it counts until it had to be used, and the
 // list says of what it became when it has expired.
-func TestLinkInTime(t *testing.T) {
+func TestLinkCountsInTime(t *testing.T) {
 	now := apitest.Now
 	u := apitest.StartSample(t)
 	own, by := ownKeys(t, func() time.Time { return now })

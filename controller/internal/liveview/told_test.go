@@ -141,7 +141,8 @@ func TestMoreThanAChunk(t *testing.T) {
 	}
 	much := Update{Rev: 8 + maxEntries, All: true}
 	for i := range uint64(maxEntries) {
-		much.Entries = append(much.Entries, view.Entry{Seq: 8 + i, Level: view.LevelError, Text: strings.Repeat("x", 100)})
+		much.Entries = append(much.Entries,
+			view.Entry{Seq: 8 + i, Level: view.LevelError, Text: strings.Repeat("x", 100)})
 	}
 	update(t, table, much)
 	if b, more, err = v.Fill(before); err != nil || !more || len(b) < 2*Chunk {

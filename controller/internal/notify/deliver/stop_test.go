@@ -110,7 +110,8 @@ func TestReceiversThatCannotBe(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = l.Remove(t.Context(), op.NoticeIn{Receiver: "r"})
-		if err == nil || wire.AsError(err).Code != wire.CodeStorage || !strings.Contains(err.Error(), "was removed, but") {
+		if err == nil || wire.AsError(err).Code != wire.CodeStorage ||
+			!strings.Contains(err.Error(), "was removed, but") {
 			t.Errorf("its file stays: %v", err)
 		}
 	})
