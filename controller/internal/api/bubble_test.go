@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -166,6 +167,25 @@ func (k *taker) fail(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.fails = err
+}
+
+// code is the status, 0 if there is none yet; sizes are those of the writes, and unread the deadlines of reading.
+func (k *taker) code() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.status
+}
+
+func (k *taker) sizes() []int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.writes)
+}
+
+func (k *taker) unread() []time.Time {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.reads)
 }
 
 // got returns what has left since it was asked last, and after the end what the server sends by itself then.

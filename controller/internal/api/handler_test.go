@@ -32,14 +32,14 @@ func TestDeadlines(t *testing.T) {
 		for _, path := range []string{"/", "/v1/self", "/v1/nodes", "/v1/nothing", "/v1/openapi.json"} {
 			var k taker
 			b.take(tokens.View, "GET", path, &k)()
-			if !k.over() || len(k.writes) == 0 || len(k.reads) != 1 || !k.reads[0].IsZero() {
-				t.Errorf("%s: %d writes, deadlines of reading %v", path, len(k.writes), k.reads)
+			if !k.over() || len(k.sizes()) == 0 || len(k.unread()) != 1 || !k.unread()[0].IsZero() {
+				t.Errorf("%s: %d writes, deadlines of reading %v", path, len(k.sizes()), k.unread())
 			}
 		}
 		for _, fails := range []error{nil, io.ErrUnexpectedEOF} {
 			var k taker
 			body := &watchedBody{fails: fails, read: func() {
-				if len(k.reads) > 0 {
+				if len(k.unread()) > 0 {
 					t.Error("a body has no deadline")
 				}
 			}}
@@ -48,9 +48,9 @@ func TestDeadlines(t *testing.T) {
 			r.Header.Set("Authorization", "Bearer "+b.by[tokens.Admin])
 			b.send(r, &k)
 			got := k.got()
-			if k.status == 0 || strings.Contains(got, "could not be read") != (fails != nil) ||
-				(len(k.reads) == 1) != (fails == nil) {
-				t.Errorf("%v: %d %s, deadlines of reading %v", fails, k.status, got, k.reads)
+			if k.code() == 0 || strings.Contains(got, "could not be read") != (fails != nil) ||
+				(len(k.unread()) == 1) != (fails == nil) {
+				t.Errorf("%v: %d %s, deadlines of reading %v", fails, k.code(), got, k.unread())
 			}
 		}
 	})

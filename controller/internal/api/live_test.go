@@ -232,8 +232,8 @@ func TestLiveEnds(t *testing.T) {
 		for i, want := range []int{200, 200, 503, 200} {
 			role := []tokens.Role{tokens.View, tokens.View, tokens.View, tokens.Admin}[i] // two with one token
 			defer b.take(role, "GET", "/v1/live", &all[i])()
-			if all[i].status != want || all[i].over() != (want != 200) {
-				t.Errorf("viewer %d: %d, ended %v", i+1, all[i].status, all[i].over())
+			if all[i].code() != want || all[i].over() != (want != 200) {
+				t.Errorf("viewer %d: %d, ended %v", i+1, all[i].code(), all[i].over())
 			}
 		}
 		all[0].fail(errors.New("gone"))
@@ -243,8 +243,8 @@ func TestLiveEnds(t *testing.T) {
 		}
 		var head, much taker
 		defer b.take(tokens.View, "HEAD", "/v1/live", &head)()
-		if head.status != 200 || !head.over() || head.got() != "" || viewers.Load() != 2 {
-			t.Errorf("HEAD: %d, ended %v", head.status, head.over())
+		if head.code() != 200 || !head.over() || head.got() != "" || viewers.Load() != 2 {
+			t.Errorf("HEAD: %d, ended %v", head.code(), head.over())
 		}
 		var many []string
 		for i := range 10_000 {

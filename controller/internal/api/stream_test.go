@@ -172,7 +172,7 @@ func TestStreamsLeaveInPieces(t *testing.T) {
 		if n := strings.Count(got, "\n"); n != len(names)+1 || !strings.HasSuffix(got, complete) {
 			t.Errorf("%d lines of %d nodes", n, len(names))
 		}
-		for _, n := range k.writes {
+		for _, n := range k.sizes() {
 			if n > 65<<10 {
 				t.Errorf("%d bytes are written at once", n)
 			}
@@ -199,12 +199,12 @@ func TestStreamsEndWithWhoReads(t *testing.T) {
 			var k taker
 			defer b.take(tokens.View, "GET", watchPath, &k)()
 			k.fail(gone)
-			before := len(k.writes)
+			before := len(k.sizes())
 			if s.set(c.nodes...); c.nodes != nil {
 				b.ring()
 			}
-			if time.Sleep(c.within); !k.over() || len(k.writes) != before+c.writes {
-				t.Errorf("%s: ended %v, after %d writes", name, k.over(), len(k.writes)-before)
+			if time.Sleep(c.within); !k.over() || len(k.sizes()) != before+c.writes {
+				t.Errorf("%s: ended %v, after %d writes", name, k.over(), len(k.sizes())-before)
 			}
 		})
 	}

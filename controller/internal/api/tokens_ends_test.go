@@ -46,8 +46,8 @@ func TestTokensAndWhoLeaves(t *testing.T) {
 			var k, left taker
 			began := time.Now()
 			b.take(c.role, "POST", c.path, &k)
-			if <-k.ended; k.status/100 != 5 || time.Since(began) != writeTimeout {
-				t.Errorf("%s: %d after %s", c.path, k.status, time.Since(began))
+			if <-k.ended; k.code()/100 != 5 || time.Since(began) != writeTimeout {
+				t.Errorf("%s: %d after %s", c.path, k.code(), time.Since(began))
 			}
 			if c.role != "link" {
 				continue // it is revoked all the same
@@ -59,8 +59,8 @@ func TestTokensAndWhoLeaves(t *testing.T) {
 			leave()
 			synctest.Wait()
 			close(cancel)
-			if <-left.ended; left.status != 200 {
-				t.Errorf("%s: %d", c.path, left.status)
+			if <-left.ended; left.code() != 200 {
+				t.Errorf("%s: %d", c.path, left.code())
 			}
 		}
 	})
