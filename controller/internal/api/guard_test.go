@@ -16,8 +16,8 @@ import (
 	"tandem.internal/controller/internal/tokens"
 )
 
-// TestGuessesAreAnswered: who guesses is told when to try again, to the second, on a connection that ends; he is one line
-// in ten seconds in the log; and others are not kept out. What is wrong with a token is said as RFC 6750 has it.
+// TestGuessesAreAnswered: who guesses is told when to try again, to the second, on a connection that ends; he is one
+// line in ten seconds in the log; and others are not kept out. What is wrong with a token is said as RFC 6750 has it.
 func TestGuessesAreAnswered(t *testing.T) {
 	core, logs := observer.New(zap.WarnLevel)
 	inBubble(t, apitest.Start(t), api.Config{Log: zap.New(core)}, func(b *bubble) {

@@ -214,8 +214,8 @@ func TestLinkLogsInOnce(t *testing.T) {
 	}
 }
 
-// TestLinkCountsInTime: what a link is good for is in the journal, with its times; it counts until it had to be used, and
-// the list says of what it became when it has expired.
+// TestLinkCountsInTime: what a link is good for is in the journal, with its times; it counts until it had to be used,
+// and the list says of what it became when it has expired.
 func TestLinkCountsInTime(t *testing.T) {
 	now := apitest.Now
 	u := apitest.StartSample(t)
