@@ -35,10 +35,7 @@ var refusalRate = flow.Rate{Burst: 1, Every: 10 * time.Second}
 // nothing to guess, and behind one proxy sit many.
 func (g *guard) failed(now time.Time, from netip.Addr, log *zap.Logger) (wait time.Duration) {
 	g.mu.Lock()
-	wait, ok := g.limiter.Take(now, from)
-	if ok {
-		wait = 0
-	}
+	wait, _ = g.limiter.Take(now, from)
 	untold, tell := g.logged.Pass(now, refusalRate)
 	g.mu.Unlock()
 	if tell {
@@ -59,7 +56,7 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		}
 	}
 	challenge := `Bearer realm="tandem"`
-	if errors.Is(err, tokens.ErrUnknown) || errors.Is(err, tokens.ErrExpired) {
+	if e == tokens.ErrUnknown || e == tokens.ErrExpired { // errors.Is asks for the code, which no token has as well
 		challenge += `, error="invalid_token"`
 	}
 	w.Header().Set("WWW-Authenticate", challenge)

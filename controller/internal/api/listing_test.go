@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/api/apitest"
 	"tandem.internal/controller/internal/op"
+	"tandem.internal/controller/internal/tokens"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/race"
 	"tandem.internal/shared/wire"
@@ -73,7 +75,7 @@ func TestListing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range []int{0, 1, 100, 1000} {
-		for _, next := range []string{"", "press-1"} {
+		for _, next := range []string{"", `press "1"`} {
 			c := &crowd{mark: "1-2-3", next: next, nodes: []view.Node{}}
 			for i := range n {
 				one := sample.Nodes[i%len(sample.Nodes)]
@@ -91,7 +93,10 @@ func TestListing(t *testing.T) {
 				packed := w.Header().Get("Content-Encoding") == "gzip"
 				if packed != (compressed && len(want) >= 8<<10) {
 					t.Errorf("%d nodes: gzip %v", n, packed)
-				} else if packed {
+				} else if vary := w.Header().Get("Vary"); (vary == "Accept-Encoding") != (len(want) >= 8<<10) {
+					t.Errorf("%d nodes: Vary %q", n, vary)
+				}
+				if packed {
 					if body, err = gzip.NewReader(w.Body); err != nil {
 						t.Fatal(err)
 					}
@@ -125,6 +130,12 @@ func TestListingHasATag(t *testing.T) {
 			}
 		}
 	}
+	r := httptest.NewRequest("GET", "/v1/nodes", nil)
+	r.Header = http.Header{"Authorization": {"Bearer " + token}, "If-None-Match": {`"x"`, `W/"1-2-3"`}}
+	w := httptest.NewRecorder()
+	if h.ServeHTTP(w, r); w.Code != 304 {
+		t.Errorf("with two lines of tags: %d", w.Code)
+	}
 	u := apitest.StartSample(t)
 	h = api.New(u, api.Config{Tokens: keys})
 	tag := list(h, "/v1/nodes", "", false).Header().Get("ETag")
@@ -154,6 +165,67 @@ func TestListingFails(t *testing.T) {
 		}
 	}()
 	list(h, "/v1/nodes", "", false)
+}
+
+// TestListingsAtOnce: those that are written at the same time do not get into each other.
+func TestListingsAtOnce(t *testing.T) {
+	var hs []http.Handler
+	var wants []string
+	u := apitest.Start(t)
+	for i := range 4 {
+		c := &crowd{mark: "1", nodes: slices.Repeat([]view.Node{{Node: fmt.Sprintf("node-%d", i)}}, 3000)}
+		hs = append(hs, api.New(apitest.Instead(u, api.ListNodes(c)), api.Config{Tokens: keys}))
+		wants = append(wants, list(hs[i], "/v1/nodes", "", false).Body.String())
+	}
+	var wg sync.WaitGroup
+	for i, h := range hs {
+		wg.Go(func() {
+			for range 10 {
+				z, err := gzip.NewReader(list(h, "/v1/nodes", "", true).Body)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if got, err := io.ReadAll(z); err != nil || string(got) != wants[i] {
+					t.Errorf("list %d: %d bytes, want %d, %v", i, len(got), len(wants[i]), err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// leaving is a crowd of which somebody loses interest at a node.
+type leaving struct {
+	*crowd
+	at   int
+	gone func()
+	seen int
+}
+
+func (l *leaving) EachNode(ctx context.Context, in op.NodesIn, fn func(*view.Node) error) (string, error) {
+	return l.crowd.EachNode(ctx, in, func(n *view.Node) error {
+		if l.seen++; l.seen == l.at {
+			l.gone()
+		}
+		return fn(n)
+	})
+}
+
+// TestListingsEndWithWhoReads: a list that cannot be written is cut off, also at its end, and no more nodes are read.
+func TestListingsEndWithWhoReads(t *testing.T) {
+	const nodes = 10_000
+	for at, most := range map[int]int{100: 1000, nodes: nodes} {
+		l := &leaving{at: at, crowd: &crowd{mark: "1", nodes: slices.Repeat([]view.Node{{Node: "n"}}, nodes)}}
+		inBubble(t, apitest.Instead(apitest.Start(t), api.ListNodes(l)), api.Config{}, func(b *bubble) {
+			var k taker
+			l.gone = func() { k.fail(errors.New("gone")) }
+			b.take(tokens.View, "GET", "/v1/nodes", &k)()
+			if !k.over() || k.cut == nil || l.seen > most {
+				t.Errorf("at %d: cut off %v, %d nodes are read", at, k.cut, l.seen)
+			}
+		})
+	}
 }
 
 // lame is a caller who takes nothing until he is released, and says when he is to take something.

@@ -2,8 +2,14 @@ package api_test
 
 import (
 	"bufio"
+	"context"
+	"errors"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,8 +17,10 @@ import (
 
 	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/api/apitest"
+	"tandem.internal/controller/internal/liveview"
 	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/roster"
+	"tandem.internal/controller/internal/tokens"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
 )
@@ -162,4 +170,117 @@ func TestLiveIsBounded(t *testing.T) {
 			t.Errorf("%s: %d %v", query, res.StatusCode, p.Error)
 		}
 	}
+}
+
+// viewing has a test run with an API whose viewers see a table of two nodes, and says how many have not ended.
+func viewing(t *testing.T, cfg api.Config, test func(*bubble, *liveview.Table, *atomic.Int64)) {
+	var viewers atomic.Int64
+	var table atomic.Pointer[liveview.Table] // of the bubble
+	see := func(context.Context, op.LiveIn) (*liveview.Viewer, func(), error) {
+		viewers.Add(1)
+		return table.Load().View(nil, false), func() { viewers.Add(-1) }, nil
+	}
+	inBubble(t, apitest.Instead(apitest.Start(t), api.Live(see)), cfg, func(b *bubble) {
+		table.Store(liveview.New())
+		tell(t, table.Load(), 1, "a", "b")
+		test(b, table.Load(), &viewers)
+	})
+}
+
+// tell puts rows of nodes into a table.
+func tell(t *testing.T, table *liveview.Table, rev uint64, nodes ...string) {
+	t.Helper()
+	u := liveview.Update{Epoch: 7, Rev: rev, Unit: "u"}
+	for _, node := range nodes {
+		u.Rows = append(u.Rows, view.Row{Node: node, Class: view.ClassInStep})
+	}
+	if err := table.Update(u); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLiveLeavesAtOnce: what changes while it is written as well, and more than is written at once.
+func TestLiveLeavesAtOnce(t *testing.T) {
+	viewing(t, api.Config{}, func(b *bubble, table *liveview.Table, _ *atomic.Int64) {
+		var many []string
+		for i := range 5000 {
+			many = append(many, fmt.Sprintf("node-%05d", i))
+		}
+		var k taker
+		k.flushing = sync.OnceFunc(func() { tell(t, table, 2, many...) })
+		leave := b.take(tokens.View, "GET", "/v1/live", &k)
+		if got := k.got(); !strings.Contains(got, `"b"`) || strings.Count(got, `"node":"node-`) != len(many) ||
+			strings.Count(got, `"complete":true`) != 2 {
+			t.Errorf("%d bytes, %d rows", len(got), strings.Count(got, `"node":"`))
+		}
+		tell(t, table, 3, "c")
+		if got := k.got(); !strings.Contains(got, `{"rows":[{"node":"c"`) {
+			t.Errorf("%s", got)
+		}
+		leave()
+		if got := k.got(); got != "" || !k.over() {
+			t.Errorf("after who has left: ended %v, %s", k.over(), got)
+		}
+	})
+}
+
+// TestLiveEnds: with who takes nothing, with the API, also in the middle of much, and at once for a HEAD; what ends
+// makes room.
+func TestLiveEnds(t *testing.T) {
+	viewing(t, api.Config{MaxViewers: 8}, func(b *bubble, table *liveview.Table, viewers *atomic.Int64) {
+		var all [4]taker
+		for i, want := range []int{200, 200, 503, 200} {
+			role := []tokens.Role{tokens.View, tokens.View, tokens.View, tokens.Admin}[i] // two with one token
+			defer b.take(role, "GET", "/v1/live", &all[i])()
+			if all[i].code() != want || all[i].over() != (want != 200) {
+				t.Errorf("viewer %d: %d, ended %v", i+1, all[i].code(), all[i].over())
+			}
+		}
+		all[0].fail(errors.New("gone"))
+		tell(t, table, 2, "c")
+		if !all[0].over() || all[1].over() || viewers.Load() != 2 {
+			t.Errorf("who takes nothing has ended: %v, %d others watch", all[0].over(), viewers.Load())
+		}
+		var head, much taker
+		defer b.take(tokens.View, "HEAD", "/v1/live", &head)()
+		if head.code() != 200 || !head.over() || head.got() != "" || viewers.Load() != 2 {
+			t.Errorf("HEAD: %d, ended %v", head.code(), head.over())
+		}
+		var many []string
+		for i := range 10_000 {
+			many = append(many, fmt.Sprintf("node-%05d", i))
+		}
+		tell(t, table, 3, many...)
+		much.flushing = sync.OnceFunc(func() {
+			b.end()
+			time.Sleep(time.Millisecond)
+		})
+		defer b.take(tokens.View, "GET", "/v1/live", &much)()
+		time.Sleep(time.Second)
+		if got := much.got(); !much.over() || strings.Contains(got, "node-09999") ||
+			!strings.Contains(got, "the controller is stopping") || viewers.Load() != 0 {
+			t.Errorf("ended %v, after %d bytes; %d watch", much.over(), len(got), viewers.Load())
+		}
+	})
+}
+
+// TestViewersDoNotShareWhatIsWritten: what one has not taken yet is not written over for another.
+func TestViewersDoNotShareWhatIsWritten(t *testing.T) {
+	viewing(t, api.Config{}, func(b *bubble, table *liveview.Table, _ *atomic.Int64) {
+		var slow taker
+		slow.writing = sync.OnceFunc(func() { // on the same processor, which has lent the last chunk
+			tell(t, table, 2, "c", "d")
+			gone, leave := context.WithCancel(context.Background())
+			leave()
+			r := httptest.NewRequestWithContext(gone, "GET", "/v1/live", nil)
+			r.Header.Set("Authorization", "Bearer "+b.by[tokens.View])
+			b.h.ServeHTTP(httptest.NewRecorder(), r)
+		})
+		defer b.take(tokens.View, "GET", "/v1/live", &slow)()
+		got := slow.got()
+		first, _, _ := strings.Cut(got, `"complete":true}`)
+		if !strings.Contains(first, `"rows":[{"node":"a"`) || strings.Contains(first, `"node":"c"`) {
+			t.Errorf("%s", got)
+		}
+	})
 }

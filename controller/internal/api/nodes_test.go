@@ -159,6 +159,8 @@ func TestLargeAnswersAreCompressed(t *testing.T) {
 		{many, "br, GZIP;q=0.5", "/v1/nodes", true, "Accept-Encoding", plain},
 		{many, "", "/v1/nodes", false, "Accept-Encoding", plain},
 		{many, "gzip;q=0, deflate", "/v1/nodes", false, "Accept-Encoding", plain},
+		{many, "gzip; q=0.5", "/v1/nodes", true, "Accept-Encoding", plain},
+		{many, "br|gzip", "/v1/nodes", true, "Accept-Encoding", plain},
 		{many, "gzip;q=x", "/v1/nodes", false, "Accept-Encoding", plain},
 		{few, "gzip", "/v1/nodes", false, "", ""},
 		{few, "gzip", "/v1/nodes?watch=x", false, "", ""},
@@ -166,7 +168,7 @@ func TestLargeAnswersAreCompressed(t *testing.T) {
 	} {
 		r := httptest.NewRequest("GET", c.target, nil)
 		r.Header.Set("Authorization", "Bearer "+token)
-		r.Header.Set("Accept-Encoding", c.accept)
+		r.Header["Accept-Encoding"] = strings.Split(c.accept, "|") // each on a line of its own
 		w := httptest.NewRecorder()
 		c.h.ServeHTTP(w, r)
 		if got := w.Header().Get("Content-Length"); got != fmt.Sprint(w.Body.Len()) {

@@ -81,3 +81,23 @@ func TestMeasurementsEndWithTheAPI(t *testing.T) {
 		t.Errorf("ended after %v: %v", time.Since(began), err)
 	}
 }
+
+// TestProfilesAreCounted: what answers without a word about the status has answered well.
+func TestProfilesAreCounted(t *testing.T) {
+	answered := make(chan int, 1)
+	s := serve(t, api.Config{Answered: func(_ string, status int, _ time.Duration) { answered <- status }})
+	if _, err := io.Copy(io.Discard, s.get("/debug/pprof/goroutine").Body); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case status := <-answered:
+		if status != 200 {
+			t.Errorf("status %d", status)
+		}
+	default:
+		t.Error("nobody is told of it")
+	}
+}

@@ -1,8 +1,11 @@
 package api_test
 
 import (
+	"context"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +15,7 @@ import (
 	"tandem.internal/controller/internal/api"
 	"tandem.internal/controller/internal/api/apitest"
 	"tandem.internal/controller/internal/apitoken"
+	"tandem.internal/controller/internal/op"
 	"tandem.internal/controller/internal/tokens"
 	"tandem.internal/controller/internal/view"
 	"tandem.internal/shared/wire"
@@ -139,7 +143,8 @@ func TestTokensAreMade(t *testing.T) {
 		}
 	}
 	if len(notes) != 2 || !strings.HasPrefix(notes[0], "token/admin ") ||
-		!strings.Contains(notes[0], `"token":"ann"`) || !strings.Contains(notes[1], "revoked") {
+		!strings.Contains(notes[0], "with the role operate until 20") || !strings.Contains(notes[0], `"token":"ann"`) ||
+		!strings.Contains(notes[1], "revoked") || !strings.Contains(notes[1], `"token":"ann"`) {
 		t.Errorf("%q", notes)
 	}
 	// With the journal broken no token is made, but one is revoked.
@@ -163,7 +168,7 @@ func TestTokensAreMade(t *testing.T) {
 func TestLinkLogsInOnce(t *testing.T) {
 	u := apitest.StartSample(t)
 	own, by := ownKeys(t, nil)
-	h := api.New(u, api.Config{Tokens: own, URL: "https://gateway:8885"})
+	h := api.New(u, api.Config{Tokens: own, URL: "https://gateway:8885", CA: func() string { return "sha256:00" }})
 	ask := func(bearer, method, target, body string) (view.Grant, *httptest.ResponseRecorder) {
 		t.Helper()
 		r := httptest.NewRequest(method, target, strings.NewReader(body))
@@ -191,7 +196,7 @@ func TestLinkLogsInOnce(t *testing.T) {
 	}
 	got, w := ask(link.Secret, "POST", "/v1/tokens/redeem", "")
 	if w.Code != 200 || got.Secret == link.Secret || got.Name != "wall" || got.Role != "admin" ||
-		!got.Expires.Equal(link.Expires) {
+		!got.Expires.Equal(link.Expires) || got.URL != "https://gateway:8885" || got.CA != "sha256:00" {
 		t.Fatalf("%d %+v", w.Code, got.Token)
 	}
 	if n := newest(t, u, "note"); n.Who != "token/wall" ||
@@ -207,4 +212,79 @@ func TestLinkLogsInOnce(t *testing.T) {
 	if _, w := ask(got.Secret, "POST", "/v1/tokens/redeem", ""); w.Code != 409 {
 		t.Errorf("no link: %d %s", w.Code, w.Body)
 	}
+}
+
+// TestLinkCountsInTime: what a link is good for is in the journal, with its times; it counts until it had to be used,
+// and the list says of what it became when it has expired.
+func TestLinkCountsInTime(t *testing.T) {
+	now := apitest.Now
+	u := apitest.StartSample(t)
+	own, by := ownKeys(t, func() time.Time { return now })
+	var broken error
+	h := api.New(replacedRemark{u, func(ctx context.Context, r view.Remark) error {
+		if broken != nil {
+			return broken
+		}
+		return u.Remark(ctx, r)
+	}}, api.Config{Tokens: own})
+	ask := func(bearer, method, target, body string, status int) (g view.Grant) {
+		t.Helper()
+		r := httptest.NewRequest(method, target, strings.NewReader(body))
+		r.Header.Set("Authorization", "Bearer "+bearer)
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code != status {
+			t.Errorf("%s: %d %s, want %d", target, w.Code, w.Body, status)
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &g); status == 200 && err != nil {
+			t.Error(err)
+		}
+		return g
+	}
+	var secrets []string
+	for _, name := range []string{"used", "late"} {
+		body := `{"name":"` + name + `","role":"view","ttl":"PT1H","once":true,"within":"PT30S"}`
+		secrets = append(secrets, ask(by[tokens.Admin], "POST", "/v1/tokens", body, 200).Secret)
+	}
+	want := "token late was made, with the role view, for a link that logs in once before " +
+		now.Add(30*time.Second).Format(time.RFC3339) + " until " + now.Add(time.Hour).Format(time.RFC3339)
+	if n := newest(t, u, "note"); !strings.Contains(string(n.Data), want) {
+		t.Errorf("%s, want %s", n.Data, want)
+	}
+	broken = wire.New(wire.CodeStorage, "", "the disk is full")
+	ask(secrets[0], "POST", "/v1/tokens/redeem", "", 503)
+	broken = nil
+	ask(secrets[0], "POST", "/v1/tokens/redeem", "", 200)
+	now = now.Add(30 * time.Second)
+	ask(secrets[1], "POST", "/v1/tokens/redeem", "", 401)
+	expired := func(want bool) {
+		t.Helper()
+		var l op.Tokens
+		if err := json.Unmarshal(askWith(h, by[tokens.Admin], "/v1/tokens").Body.Bytes(), &l); err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(l.Tokens, func(k view.Token) bool { return k.Name == "used" })
+		if i < 0 || l.Tokens[i].Expired != want {
+			t.Errorf("%+v, expired %v", l.Tokens, want)
+		}
+	}
+	expired(false)
+	now = now.Add(time.Hour)
+	expired(true)
+}
+
+// replacedRemark is a core that takes notes otherwise.
+type replacedRemark struct {
+	api.Core
+	remark func(context.Context, view.Remark) error
+}
+
+func (c replacedRemark) Remark(ctx context.Context, r view.Remark) error { return c.remark(ctx, r) }
+
+// askWith asks with another token.
+func askWith(h http.Handler, bearer, target string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest("GET", target, nil)
+	r.Header.Set("Authorization", "Bearer "+bearer)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
 }

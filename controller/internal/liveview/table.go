@@ -71,7 +71,10 @@ type Update struct {
 }
 
 // New returns a table without nodes.
-func New() *Table { return &Table{nodes: map[string]*node{}, changed: make(chan struct{})} }
+func New() *Table {
+	first := ring{last: 2} // so that there are numbers before that of each line
+	return &Table{nodes: map[string]*node{}, changed: make(chan struct{}), kept: [2]ring{first, first}}
+}
 
 // Changed is closed at the next update.
 func (t *Table) Changed() <-chan struct{} {
@@ -146,21 +149,17 @@ func (t *Table) Update(u Update) error {
 	return nil
 }
 
-// same reports whether the table has the row as it is.
+// same reports whether the table has the row as it is. That of a node that is gone is like no other.
 func (t *Table) same(r *view.Row) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	n := t.nodes[r.Node]
-	return n != nil && !n.gone && n.row == *r
+	return n != nil && n.row == *r
 }
 
 // begin makes the table that of another epoch, or of another life: cursors of before are of no use.
 func (t *Table) begin(epoch, rev uint64) {
 	t.epoch, t.base = epoch, rev
-	t.last++
-	for i := range t.kept {
-		t.kept[i].floor = max(t.kept[i].floor, rev)
-	}
 }
 
 func (t *Table) set(r *view.Row, text []byte) {
@@ -214,7 +213,6 @@ func (t *Table) with() uint64 {
 func (t *Table) setFleet(u *Update) error {
 	f := t.counts.Fleet()
 	f.Unit, f.Epoch, f.Look = u.Unit, u.Epoch, u.Look
-	f.Rev = t.fleet.Rev
 	if t.line != nil && sameFleet(&f, &t.fleet) {
 		return nil
 	}

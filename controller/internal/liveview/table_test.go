@@ -23,6 +23,7 @@ type page struct {
 	resets  int
 	cursor  *Cursor
 	lines   int
+	told    int // rows and names
 }
 
 // read takes the lines of a Fill.
@@ -41,6 +42,10 @@ func (p *page) read(t *testing.T, b []byte) {
 		if l.Fleet != nil {
 			p.fleet = *l.Fleet
 		}
+		if len(l.Rows) > rowsInLine || len(l.Gone) > rowsInLine {
+			t.Fatalf("%d rows and %d names in a line", len(l.Rows), len(l.Gone))
+		}
+		p.told += len(l.Rows) + len(l.Gone)
 		for _, r := range l.Rows {
 			p.rows[r.Node] = r
 		}
@@ -135,6 +140,15 @@ func TestEverybodySeesTheSame(t *testing.T) {
 				t.Fatalf("seed %d, %s: %+v", seed, name, p.fleet)
 			}
 		}
+		gone := 0
+		for _, n := range table.nodes {
+			if n.gone {
+				gone++
+			}
+		}
+		if gone != table.gone {
+			t.Fatalf("seed %d: %d are gone, and %d are counted", seed, gone, table.gone)
+		}
 		if len(table.log) > 2*len(table.nodes)+leastSlack || table.gone > max(leastGone, len(truth)) {
 			t.Fatalf("%d changes and %d gone of %d nodes are kept", len(table.log), table.gone, len(table.nodes))
 		}
@@ -147,7 +161,7 @@ func TestOnlyWhatChanged(t *testing.T) {
 	row := func(name string, alerts int) view.Row {
 		return view.Row{Node: name, Class: view.ClassInStep, Alerts: alerts}
 	}
-	update(t, table, Update{Rev: 5, Rows: []view.Row{row("a", 0), row("b", 0)}})
+	update(t, table, Update{Rev: 5, Rows: []view.Row{row("a", 0), row("b", 0), row("c", 0)}})
 	p, v := newPage(), table.View(nil, false)
 	p.fill(t, v)
 	if p.lines != 3 || *p.cursor != (Cursor{7, 5}) {
@@ -169,7 +183,7 @@ func TestOnlyWhatChanged(t *testing.T) {
 	}
 	for _, old := range []Cursor{{7, 4}, {6, 5}, {8, 1}, {7, 8}} {
 		p := newPage()
-		if p.fill(t, table.View(&old, false)); p.resets != 1 || len(p.rows) != 1 {
+		if p.fill(t, table.View(&old, false)); p.resets != 1 || len(p.rows) != 2 {
 			t.Errorf("with the cursor %v: %+v", old, p)
 		}
 	}

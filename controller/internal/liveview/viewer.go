@@ -65,7 +65,7 @@ func (v *Viewer) Fill(b []byte) (_ []byte, more bool, err error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	begin := len(b)
-	if v.floor < t.forgotten && v.at < t.forgotten {
+	if v.floor < t.forgotten {
 		v.floor, v.at, v.reset = t.forgotten, 0, true
 	}
 	if v.reset {
@@ -207,14 +207,6 @@ func (r *ring) add(seq uint64, text []byte) {
 
 // addEntries keeps what has happened, for those who see all of it and for those who see what matters.
 func (t *Table) addEntries(u *Update) error {
-	for i := range t.kept {
-		if t.kept[i].last == 0 {
-			t.kept[i] = ring{last: 2, floor: u.Rev}
-			if len(u.Entries) > 0 {
-				t.kept[i].floor = u.Entries[0].Seq - 1
-			}
-		}
-	}
 	if u.Missed {
 		t.kept[0].add(u.Rev, nil)
 	}
@@ -244,8 +236,9 @@ func (t *Table) addEntries(u *Update) error {
 // caused it.
 func Matters(e *view.Entry) bool { return e.Level != view.LevelInfo || e.Who != "" }
 
+// sameFleet reports whether nothing differs but the record. Who is online is among the counts.
 func sameFleet(a, b *view.Fleet) bool {
-	return a.Unit == b.Unit && a.Epoch == b.Epoch && a.Rev == b.Rev && a.Nodes == b.Nodes && a.Online == b.Online &&
-		a.Counts == b.Counts && maps.Equal(a.Types, b.Types) && maps.Equal(a.Versions, b.Versions) &&
+	return a.Unit == b.Unit && a.Epoch == b.Epoch && a.Nodes == b.Nodes && a.Counts == b.Counts &&
+		maps.Equal(a.Types, b.Types) && maps.Equal(a.Versions, b.Versions) &&
 		slices.Equal(a.Look, b.Look)
 }

@@ -261,7 +261,7 @@ func (m *Machine) answered(now time.Time, ev *Answered) {
 func pause(tries int, chance float64, asked time.Duration) time.Duration {
 	d := lastTry
 	if tries < 10 {
-		d = min(firstTry<<tries, lastTry)
+		d = firstTry << tries // the next would be longer than lastTry
 	}
 	d = d/2 + time.Duration(chance*float64(d/2))
 	return max(d, min(asked, longest))

@@ -45,7 +45,8 @@ func TestPausesOfTries(t *testing.T) {
 	}{
 		{0, 0, 0, 500 * time.Millisecond}, {0, 0.5, 0, 750 * time.Millisecond}, {3, 0, 0, 4 * time.Second},
 		{9, 0.999999, 0, 512 * time.Second}, {10, 0, 0, 450 * time.Second}, {1 << 40, 0, 0, 450 * time.Second},
-		{0, 0, time.Minute, time.Minute}, {0, 0, 1e18, time.Hour},
+		{0, 0, time.Minute, time.Minute}, {0, 0, 1e18, time.Hour}, {9, 0, time.Second, 256 * time.Second},
+		{34, 0, 0, 450 * time.Second}, {40, 0, 0, 450 * time.Second}, {63, 0, 0, 450 * time.Second},
 	} {
 		if got := pause(c.tries, c.chance, c.asked).Round(time.Millisecond); got != c.want {
 			t.Errorf("%+v: %s", c, got)

@@ -82,7 +82,7 @@ func (r *Receiver) checkURL() *wire.Error {
 	switch {
 	case len(r.URL) > maxURL:
 		return wire.New(wire.CodeTooLarge, "/url", fmt.Sprintf("at most %d bytes", maxURL))
-	case err != nil, u.Host == "", u.Hostname() == "", u.Opaque != "":
+	case err != nil, u.Hostname() == "":
 		return bad("an address such as https://hooks.example.com/tandem is expected") // never echoed: it may be secret
 	case u.User != nil:
 		return bad("it has a user name or password: what is sent is signed instead")
@@ -118,7 +118,7 @@ func nowhere(host string) bool {
 // Loopback reports whether a host is this machine, as its name or address says.
 func Loopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && addr.Unmap().IsLoopback()
+	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
 // Secret is the key of signatures.

@@ -31,7 +31,10 @@ func TestReceiverCheck(t *testing.T) {
 		{func(r *Receiver) { r.URL = "https://[::ffff:169.254.1.1]/x" }, "/url"},
 		{func(r *Receiver) { r.URL = "http://localhost.example.com/x" }, "/url"},
 		{func(r *Receiver) { r.URL, r.CA = "http://127.0.0.1/x", "pem" }, "/url"},
+		{func(r *Receiver) { r.URL = "http://[::ffff:127.0.0.1]:9/x" }, ""},
 		{func(r *Receiver) { r.URL = "ftp://hooks.example.com" }, "/url"},
+		{func(r *Receiver) { r.URL = "ftp://127.0.0.1/x" }, "/url"},
+		{func(r *Receiver) { r.URL = "https:hooks.example.com" }, "/url"},
 		{func(r *Receiver) { r.URL = "https://ann@hooks.example.com" }, "/url"},
 		{func(r *Receiver) { r.URL = "https://hooks.example.com/#x" }, "/url"},
 		{func(r *Receiver) { r.URL = "https:///x" }, "/url"},
@@ -43,6 +46,7 @@ func TestReceiverCheck(t *testing.T) {
 		{func(r *Receiver) { r.Filter.Types = []string{"alert", "nothing"} }, "/types/1"},
 		{func(r *Receiver) { r.Filter.Nodes = []string{""} }, "/nodes/0"},
 		{func(r *Receiver) { r.Filter.Nodes = []string{"a\x1b"} }, "/nodes/0"},
+		{func(r *Receiver) { r.Filter.Nodes = []string{"a\xff"} }, "/nodes/0"},
 		{func(r *Receiver) { r.Filter.Nodes = []string{strings.Repeat("n", maxPattern)} }, ""},
 		{func(r *Receiver) { r.Filter.Nodes = []string{strings.Repeat("n", maxPattern+1)} }, "/nodes/0"},
 		{func(r *Receiver) { r.Filter.Who = make([]string, maxPatterns+1) }, "/who"},
@@ -92,6 +96,18 @@ func TestSetFile(t *testing.T) {
 			t.Fatalf("byte %d: another set was accepted", i)
 		}
 	}
+	if !slices.IsSortedFunc(s, func(a, b Receiver) int { return strings.Compare(a.Name, b.Name) }) {
+		t.Error("the set is not sorted by name")
+	}
+	for _, new := range []string{`"format": 2,`, `"format": 1, "more": 1,`} {
+		other := strings.Replace(string(text), `"format": 1,`, new, 1)
+		if _, err := Decode([]byte(other)); err == nil || other == string(text) {
+			t.Errorf("accepted with %s", new)
+		}
+	}
+	if _, err := Decode(append(slices.Clone(s[:1]), s[0]).Encode()); wire.AsError(err).Code != wire.CodeAlreadyExists {
+		t.Errorf("a file with one twice: %v", err)
+	}
 	if s = s.Without("r20"); len(s) != MaxReceivers-1 || s.Find("r20") != nil || s.Find("r19") == nil {
 		t.Error("without one")
 	}
@@ -102,7 +118,8 @@ func TestSetFile(t *testing.T) {
 			t.Errorf("the secret shows: %s", text)
 		}
 	}
-	for _, text := range []string{"", "whsec_", "whsec_AAAA", "AAAA", "whsec_" + strings.Repeat("?", 44)} {
+	for _, text := range []string{"", "whsec_", "whsec_AAAA", "AAAA", "whsec_" + strings.Repeat("?", 44),
+		"whsec_" + strings.Repeat("A", 44)} {
 		if _, err := ParseSecret(text); err == nil {
 			t.Errorf("%q was accepted", text)
 		}

@@ -59,14 +59,14 @@ func TestRedeem(t *testing.T) {
 		t.Fatalf("%+v %v", got, err)
 	}
 	<-ctx.Done()
-	if err := context.Cause(ctx); !errors.Is(err, ErrRevoked) {
+	if err := context.Cause(ctx); err != ErrRevoked {
 		t.Error(err)
 	}
-	if _, _, err := s.Redeem(t.Context(), second, noted); !errors.Is(err, ErrUnknown) {
+	if _, _, err := s.Redeem(t.Context(), second, noted); err != ErrUnknown {
 		t.Errorf("who came at the same time: %v", err)
 	}
 	for range 2 { // the second time after a restart
-		if b, err := s.Who(link); !errors.Is(err, ErrUnknown) {
+		if b, err := s.Who(link); err != ErrUnknown {
 			t.Errorf("the link counts still: %+v %v", b, err)
 		}
 		b, err := s.Who(secret.Text())
@@ -88,7 +88,7 @@ func TestRedeem(t *testing.T) {
 		t.Fatal(err)
 	}
 	at = at.Add(time.Minute)
-	if _, _, err := s.Redeem(t.Context(), late, noted); !errors.Is(err, ErrExpired) {
+	if _, _, err := s.Redeem(t.Context(), late, noted); err != ErrExpired {
 		t.Errorf("after its end: %v", err)
 	}
 }
@@ -122,10 +122,10 @@ func TestLinkInTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	at = now.Add(30 * time.Second)
-	if b, err := s.Who(late); !errors.Is(err, ErrExpired) {
+	if b, err := s.Who(late); err != ErrExpired {
 		t.Errorf("the link counts after its time: %+v %v", b, err)
 	}
-	if _, _, err := s.Redeem(t.Context(), slow, noted); !errors.Is(err, ErrExpired) {
+	if _, _, err := s.Redeem(t.Context(), slow, noted); err != ErrExpired {
 		t.Errorf("the link is redeemed after its time: %v", err)
 	}
 	at = now.Add(59 * time.Minute)
@@ -142,7 +142,7 @@ func TestLinkInTime(t *testing.T) {
 	if names := listed(s); names != "next plain" { // an ordinary one stays, expired, until somebody takes it away
 		t.Errorf("listed: %s", names)
 	}
-	if _, err := s.Who(plain); !errors.Is(err, ErrExpired) {
+	if _, err := s.Who(plain); err != ErrExpired {
 		t.Error(err)
 	}
 }

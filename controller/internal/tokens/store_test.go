@@ -54,7 +54,7 @@ func TestLifeOfAToken(t *testing.T) {
 			t.Errorf("%+v %v", b, err)
 		}
 		for _, text := range []string{"", "x", ann[:20], apitoken.New().Text(), bob + " " + ann} {
-			if b, err := s.Who(text); !errors.Is(err, ErrUnknown) {
+			if b, err := s.Who(text); err != ErrUnknown {
 				t.Errorf("%q is %+v (%v)", text, b, err)
 			}
 		}
@@ -74,7 +74,7 @@ func TestLifeOfAToken(t *testing.T) {
 		t.Error(err)
 	}
 	at = at.Add(time.Second)
-	if _, err := s.Who(bob); !errors.Is(err, ErrExpired) {
+	if _, err := s.Who(bob); err != ErrExpired {
 		t.Errorf("an hour later: %v", err)
 	}
 	if _, err := s.Who(ann); err != nil {
@@ -88,7 +88,7 @@ func TestLifeOfAToken(t *testing.T) {
 		t.Error(k, err)
 	}
 	for range 2 {
-		if _, err := s.Who(ann); !errors.Is(err, ErrUnknown) {
+		if _, err := s.Who(ann); err != ErrUnknown {
 			t.Errorf("revoked: %v", err)
 		}
 		if l := s.List(); len(l) != 1 || l[0].Name != "bob" {
@@ -172,7 +172,7 @@ func TestFaults(t *testing.T) {
 				!strings.Contains(err.Error(), "revoke it again") {
 				t.Errorf("revoked on a broken disk: %v", err)
 			}
-			if _, err := s.Who(ann); !errors.Is(err, ErrUnknown) {
+			if _, err := s.Who(ann); err != ErrUnknown {
 				t.Errorf("it counts: %v", err)
 			}
 			<-ctx.Done()
@@ -187,7 +187,7 @@ func TestFaults(t *testing.T) {
 				t.Errorf("and again: %v", err)
 			}
 			back := open(t, cfg)
-			if _, err := back.Who(ann); !errors.Is(err, ErrUnknown) {
+			if _, err := back.Who(ann); err != ErrUnknown {
 				t.Errorf("it counts after a restart: %v", err)
 			}
 			if left, err := filepath.Glob(filepath.Join(filepath.Dir(cfg.Path), ".*")); err != nil || len(left) > 0 {
@@ -231,7 +231,7 @@ func TestOlderFile(t *testing.T) {
 	}
 	back := open(t, cfg)
 	for what, text := range map[string]string{"revoked": ann, "redeemed": link.Text()} {
-		if _, err := back.Who(text); !errors.Is(err, ErrUnknown) {
+		if _, err := back.Who(text); err != ErrUnknown {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -345,7 +345,7 @@ func TestManyAtOnce(t *testing.T) {
 				if _, err := s.Revoke(t.Context(), name); err != nil {
 					t.Error(err)
 				}
-				if _, err := s.Who(secret.Text()); !errors.Is(err, ErrUnknown) {
+				if _, err := s.Who(secret.Text()); err != ErrUnknown {
 					t.Errorf("%s: %v", name, err)
 				}
 				if _, err := s.Who(keep); err != nil {

@@ -26,6 +26,12 @@ func TestAnswersThatRepeatTheAddress(t *testing.T) {
 			t.Errorf("%s: shown is %+v", answer, a)
 		}
 	}
+	for path, answer := range map[string]string{"/SEKR": "no SEKR", "/SEKR/SEKRET4": "no SEKRET4"} {
+		c := sender{secret: secretParts(&notify.Receiver{URL: "https://h" + path})}
+		if got := c.clean(answer); got != "no ***" {
+			t.Errorf("%s: shown is %q", path, got)
+		}
+	}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "in no way: /in", http.StatusBadRequest)
 	}))

@@ -44,6 +44,7 @@ func TestWhoseCursor(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(r *notify.Receiver, p *notify.Progress)
 		file   [2]string // what of the file is another text
+		gone   uint64    // records up to this one are, after that
 		counts bool
 	}{
 		"as it was":            {counts: true},
@@ -51,8 +52,12 @@ func TestWhoseCursor(t *testing.T) {
 		"another registration": {change: func(r *notify.Receiver, _ *notify.Progress) { r.ID = "0000000000000000" }},
 		"another journal":      {change: func(_ *notify.Receiver, p *notify.Progress) { p.Hash = "0123456789abcdef" }},
 		"an older journal":     {change: func(_ *notify.Receiver, p *notify.Progress) { p.Seq = 99 }},
-		"damage":               {file: [2]string{`"goneTo":0`, `"goneTo":1`}},
-		"another format":       {file: [2]string{`"format":1`, `"format":2`}},
+		"an older one, and the record was gone": {change: func(_ *notify.Receiver, p *notify.Progress) {
+			p.Seq, p.Hash = 99, ""
+		}},
+		"the record was removed since": {gone: 4, counts: true},
+		"damage":                       {file: [2]string{`"goneTo":0`, `"goneTo":1`}},
+		"another format":               {file: [2]string{`"format":1`, `"format":2`}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			b, o := newBook(), newTown()
@@ -79,6 +84,7 @@ func TestWhoseCursor(t *testing.T) {
 			if err := errors.Join(err, rerr, os.WriteFile(l.path("r"), []byte(other), 0o600)); err != nil {
 				t.Fatal(err)
 			}
+			b.gone = c.gone
 			l = begin(t, cfg)
 			time.Sleep(time.Minute)
 			l.end(t)

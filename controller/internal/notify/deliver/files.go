@@ -85,7 +85,7 @@ func (m *Manager) load(r *notify.Receiver) (p notify.Progress, known bool, err e
 	return c.Progress, true, nil
 }
 
-// readSet reads the file of the receivers.
+// readSet reads the file of the receivers. There are none with an error.
 func (m *Manager) readSet() (notify.Set, error) {
 	path := filepath.Join(m.cfg.Dir, FileName)
 	if err := durable.Clean(path); err != nil {

@@ -92,10 +92,10 @@ func Open(cfg Config) (*Manager, error) {
 	}
 	m := &Manager{cfg: cfg, changes: make(chan struct{}, 1), workers: map[string]*worker{}}
 	var set notify.Set
-	if set, m.broken = m.readSet(); m.broken != nil {
-		set = nil
-	} else if err := m.tidy(set); err != nil {
-		return nil, fmt.Errorf("notices: %w", err)
+	if set, m.broken = m.readSet(); m.broken == nil {
+		if err := m.tidy(set); err != nil {
+			return nil, fmt.Errorf("notices: %w", err)
+		}
 	}
 	m.set.Store(&set)
 	head, err := cfg.Journal.NoticesHead()

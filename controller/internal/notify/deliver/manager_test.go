@@ -116,7 +116,8 @@ func TestAddAndRemove(t *testing.T) {
 		o.slow["r"] = 8 * time.Second
 		b.happen(1)
 		time.Sleep(2 * time.Second)
-		if v, err := l.Remove(t.Context(), op.NoticeIn{Receiver: "r"}); err != nil || v.State != "stopped" {
+		if v, err := l.Remove(t.Context(), op.NoticeIn{Receiver: "r"}); err != nil || v.State != "stopped" ||
+			v.Error != "" || v.Tries != 0 {
 			t.Errorf("%+v %v", v, err)
 		}
 		if _, there := files(t, dir)["notice-r.json"]; there || o.closed != 1 {
@@ -200,8 +201,12 @@ func TestTest(t *testing.T) {
 		o.setDown("r", "down")
 		b.happen(1)
 		time.Sleep(2 * time.Hour)
+		tries := l.workers["r"].shown.Load().Tries
 		if r, err := l.Test(t.Context(), op.NoticeIn{Receiver: "r"}); err != nil || r.OK || r.Error != "down" {
 			t.Errorf("%+v %v", r, err)
+		}
+		if synctest.Wait(); l.workers["r"].shown.Load().Tries != tries {
+			t.Error("what waits is tried although the test did not arrive")
 		}
 		if all := l.Trouble(); len(all) != 1 || !strings.Contains(all[0], "do not reach r, 2 records behind") {
 			t.Errorf("%q", all)

@@ -27,6 +27,7 @@ type book struct {
 	gone    uint64 // records up to this one are
 	quiet   time.Time
 	broken  error
+	silent  error    // why no note is taken; nil: they are
 	blind   error    // why nobody can be selected; nil: they can
 	asked   []string // nodes of which somebody asked whether they are selected
 	changed chan struct{}
@@ -131,8 +132,8 @@ func (b *book) Changed() <-chan struct{} {
 func (b *book) Quiet() time.Time { return b.quiet }
 
 func (b *book) Remark(_ context.Context, r view.Remark) error {
-	if b.broken != nil {
-		return b.broken
+	if err := cmp.Or(b.broken, b.silent); err != nil {
+		return err
 	}
 	b.add(record.Note, r)
 	return nil
@@ -145,6 +146,9 @@ type town struct {
 	down   map[string]string   // why a receiver does not answer
 	slow   map[string]time.Duration
 	lost   map[string]int // so many answers do not arrive
+	deaf   bool           // it takes what was begun although nobody waits for it
+	later  time.Duration  // for which those that are down ask
+	leaves time.Duration  // how long it takes to close a sender
 	bodies map[string]string
 	closed int // senders
 }
@@ -181,11 +185,13 @@ func (o inTown) Send(ctx context.Context, m notify.Message, _ time.Time) Answer 
 		select {
 		case <-time.After(slow):
 		case <-ctx.Done():
-			return Answer{Err: "interrupted"}
+			if !o.deaf {
+				return Answer{Err: "interrupted"}
+			}
 		}
 	}
 	if down != "" {
-		return Answer{Err: down}
+		return Answer{Err: down, After: o.later}
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -203,6 +209,7 @@ func (o inTown) Send(ctx context.Context, m notify.Message, _ time.Time) Answer 
 }
 
 func (o inTown) Close() {
+	time.Sleep(o.leaves)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.closed++

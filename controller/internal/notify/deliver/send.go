@@ -141,7 +141,7 @@ func clean(text string) string {
 		if len(out) == shownAnswer {
 			break
 		}
-		if r == unicode.ReplacementChar || !unicode.IsPrint(r) || wire.Misleads(r) {
+		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
 			r = '·'
 		}
 		out = append(out, r)

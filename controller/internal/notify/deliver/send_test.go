@@ -1,14 +1,17 @@
 package deliver
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/hmac"
 	"crypto/sha256"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"io"
+	"log"
 	"math/big"
 	"net"
 	"net/http"
@@ -51,7 +54,8 @@ func TestWhatIsSent(t *testing.T) {
 	h := got.Header
 	if got.Method != "POST" || got.RequestURI != "/hook/secret?token=secret" ||
 		h.Get("Content-Type") != "application/cloudevents+json; charset=utf-8" || h.Get("webhook-id") != "test-0001" ||
-		h.Get("webhook-timestamp") != "1795168800" {
+		h.Get("webhook-timestamp") != "1795168800" || h.Get("User-Agent") != "tandem-controller" ||
+		h.Get("Accept-Encoding") != "" {
 		t.Errorf("%s %s %v", got.Method, got.RequestURI, h)
 	}
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(to.Secret.Text(), "whsec_"))
@@ -97,6 +101,18 @@ func TestAnswersOfReceivers(t *testing.T) {
 			w.Header().Set("Retry-After", sentAt.Add(-time.Minute).Format(http.TimeFormat))
 			w.WriteHeader(429)
 		}, Answer{Status: 429, Err: "it answered 429 Too Many Requests"}},
+		{"later, in ten thousand million years", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "9223372036854775807")
+			w.WriteHeader(429)
+		}, Answer{Status: 429, Err: "it answered 429 Too Many Requests"}},
+		{"gone for good", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(410) },
+			Answer{Status: 410, Err: "it answered 410 Gone"}},
+		{"what cannot be seen", func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "a\u200bb\u202ec\xffd", 400)
+		},
+			Answer{Status: 400, Text: "a·b·c·d", Err: "it answered 400 Bad Request: a·b·c·d"}},
+		{"cut off in the middle", half(500), Answer{Status: 500, Text: "half", Err: "unexpected EOF"}},
+		{"taken, and cut off in the middle", half(200), Answer{Status: 200, Text: "half"}},
 		{"later, nonsense", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "99999999999999999999")
 			w.WriteHeader(429)
@@ -126,6 +142,62 @@ func TestAnswersOfReceivers(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}
+}
+
+// half answers with a status and half of what it announces.
+func half(status int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "8")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, "half") // whoever reads it complains
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// TestConnectionsAreGivenBack: long answers take no connection for ever, and who is sent to no more has none.
+func TestConnectionsAreGivenBack(t *testing.T) {
+	states := make(chan http.ConnState, 1000)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/long" {
+			_, _ = io.WriteString(w, strings.Repeat("x", 1<<20)) // whoever reads it has enough of it
+		}
+	}))
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) { states <- state }
+	s.Start()
+	defer s.Close()
+	to := notify.Receiver{URL: s.URL + "/long"}
+	long, err := NewSender(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer long.Close()
+	long.(*sender).client.Timeout = 0 // which would end what nobody closes
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for range 3 { // two at once is all there are
+		if a := long.Send(ctx, notify.Test("u1", "1", sentAt, &to), sentAt); a.Err != "" {
+			t.Fatalf("%+v", a)
+		}
+	}
+	closes := func(n int) {
+		t.Helper()
+		for n > 0 {
+			select {
+			case state := <-states:
+				if state == http.StateClosed {
+					n--
+				}
+			case <-time.After(30 * time.Second): // idle ones end by themselves in a minute
+				t.Fatalf("%d connections stay open", n)
+			}
+		}
+	}
+	closes(3) // of the long answers
+	if a := send(t, notify.Receiver{URL: s.URL}); a.Err != "" {
+		t.Fatalf("%+v", a)
+	}
+	closes(1)
 }
 
 // No error shows more of the address than its host.
@@ -173,6 +245,19 @@ func TestTLS(t *testing.T) {
 	}
 	if _, err := NewSender(notify.Receiver{URL: s.URL, CA: "none"}); err == nil {
 		t.Error("a CA that is none was accepted")
+	}
+}
+
+// TestOldTLS: what was broken long ago is not spoken.
+func TestOldTLS(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	s.TLS = &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	defer s.Close()
+	ca := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
+	if a := send(t, notify.Receiver{URL: s.URL, CA: ca}); !strings.Contains(a.Err, "version") {
+		t.Errorf("%+v", a)
 	}
 }
 

@@ -3,6 +3,7 @@ package deliver
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,9 +31,13 @@ func TestSelectedNodes(t *testing.T) {
 		b.fails(nil)
 		time.Sleep(time.Minute)
 		sameIDs(t, "r", o.ids("r"), []string{"2", "4", "6"})
+		sameIDs(t, "asked", b.asked, []string{"mill-1", "press-1", "press-2"})
 		b.selects(errors.New("the controller is busy"))
 		b.about("press-3", record.Trouble, record.TroubleData{Topic: "t"})
 		time.Sleep(time.Minute)
+		if all := l.Trouble(); len(all) != 1 || !strings.Contains(all[0], "the controller is busy") {
+			t.Errorf("%q", all)
+		}
 		b.selects(nil)
 		time.Sleep(time.Minute)
 		sameIDs(t, "when it can be asked again", o.ids("r"), []string{"2", "4", "6", "7"})
