@@ -1,5 +1,7 @@
 // Package imds knows where instance metadata services are, by which clouds tell a machine its secrets: whoever chooses
 // what a machine connects to does not get it there.
+//
+//tandem:pure
 package imds
 
 import (
