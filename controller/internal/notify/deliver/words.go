@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"tandem.internal/controller/internal/kind"
 	"tandem.internal/controller/internal/notify"
 )
 
@@ -49,8 +50,8 @@ func (m *Manager) Trouble() (all []string) {
 			continue // it was removed a moment ago
 		}
 		if v := w.view(head.Seq); v.Tries >= troubleAfter || v.State == "failing" && v.Tries == 0 {
-			all = append(all, fmt.Sprintf("notices do not reach %s, %d records behind, tried %d times, last at %s: %s",
-				v.Name, v.Lag, v.Tries, v.ErrorAt.UTC().Format(time.RFC3339), v.Error))
+			all = append(all, fmt.Sprintf("notices do not reach %s, %s behind, tried %d times, last at %s: %s",
+				v.Name, kind.Many(int(v.Lag), "record"), v.Tries, v.ErrorAt.UTC().Format(time.RFC3339), v.Error))
 		}
 	}
 	return all
