@@ -15,7 +15,7 @@ export function Alerts() {
     ${value && rules.length === 0 ? html`<p>No alert is raised.</p>` : null}
     ${rules.map(([parameter, list]) => html`<section key=${parameter} aria-label=${parameter}><h2>${parameter} <span
       class="faint">on ${count(list.length)}</span></h2>
-      <${Simple} caption=${`alerts of ${parameter}`} head=${["Node", "Value", "Raised at", "Falls below", "Since"]}
+      <${Simple} caption=${`alerts of ${parameter}`} head=${["Node", "Value", "Raises at", "Falls below", "Since"]}
         rows=${list.slice(0, 100).map((a) => ({ key: a.node,
         cells: [html`<a href=${link(`nodes/${a.node}`)}>${a.node}</a>`, measure(parameter, a.value),
           measure(parameter, a.maxThreshold), measure(parameter, a.minThreshold),

@@ -51,7 +51,7 @@ function HealthOf({ health, node }) {
     ${node.health ? html`<p><${Marked} look=${node.health.state === "ok" ? "good" : "bad"}>${node.health.text}<//>
       <span class="faint"> told <${Time} at=${node.health.reportedAt} /></span></p>` : html`<p
         class="faint">It has told nothing of its health.</p>`}
-    ${raised.length ? html`<${Simple} caption="alerts" head=${["Alert", "Value", "Raised at", "Falls below",
+    ${raised.length ? html`<${Simple} caption="alerts" head=${["Alert", "Value", "Raises at", "Falls below",
       "Since"]}
       rows=${raised.map((a) => ({ key: a.parameter, cells: [a.parameter, ...[a.value, a.maxThreshold,
         a.minThreshold].map((v) => measure(a.parameter, v)), html`<${Time} at=${a.since} />`] }))} />` : null}
