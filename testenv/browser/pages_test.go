@@ -13,9 +13,10 @@ import (
 	"tandem.internal/controller/app"
 )
 
-// where are the pages, with something that each shows at the end.
-var where = []struct{ address, shows string }{
-	{"#/fleet", "an alert on cpu"}, {"#/nodes/node-00000", "All samples as a table"}, {"#/apply", "Go back to this"},
+// where are the pages, with what each shows at the end.
+var where = []struct{ address, shows string }{ // texts, with ; between
+	{"#/fleet", "an alert on cpu;Journal"}, {"#/nodes/node-00000", "All samples as a table"},
+	{"#/apply", "Go back to this"},
 	{"#/rollouts", "None has ended yet."}, {"#/rollouts/ROLLOUT", "those that hold it up first"},
 	{"#/workloads", "Ask the nodes"}, {"#/workloads/camera@node-00000", "Show and follow"}, {"#/events", "accepted"},
 	{"#/alerts", "Falls below"}, {"#/trust", "Authorities and keys"},
@@ -41,7 +42,7 @@ func TestPages(t *testing.T) {
 		for i, p := range where {
 			address := strings.ReplaceAll(p.address, "ROLLOUT", rollout)
 			eval[string](t, ctx, `location.hash = "`+address+`"`)
-			has(t, ctx, p.shows)
+			has(t, ctx, strings.Split(p.shows, ";")...)
 			picture(t, ctx, fmt.Sprintf("%02d-%s", i, look.name))
 			if look.name != "forced" {
 				accessible(t, ctx, p.address+" "+look.name, string(axe), look.name == "light" || *ship)
@@ -58,7 +59,7 @@ func TestPages(t *testing.T) {
 		do(t, ctx, chromedp.EmulateViewport(390, 844))
 		for i, p := range where {
 			eval[string](t, ctx, `location.hash = "`+strings.ReplaceAll(p.address, "ROLLOUT", rollout)+`"`)
-			has(t, ctx, p.shows)
+			has(t, ctx, strings.Split(p.shows, ";")...)
 			picture(t, ctx, fmt.Sprintf("%02d-phone", i))
 		}
 	}

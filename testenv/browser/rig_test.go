@@ -285,14 +285,16 @@ func until(t *testing.T, ctx context.Context, expression string) {
 	}
 }
 
-// has waits until the page shows a text.
-func has(t *testing.T, ctx context.Context, text string) {
+// has waits until the page shows some texts.
+func has(t *testing.T, ctx context.Context, texts ...string) {
 	t.Helper()
-	quoted, err := json.Marshal(text)
-	if err != nil {
-		t.Fatal(err)
+	for _, text := range texts {
+		quoted, err := json.Marshal(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		until(t, ctx, `document.body.innerText.includes(`+string(quoted)+`)`)
 	}
-	until(t, ctx, `document.body.innerText.includes(`+string(quoted)+`)`)
 }
 
 // media sets the colours that the user prefers, "light" or "dark", and whether they are forced: "active" or "none".
