@@ -137,7 +137,7 @@ func TestCommands(t *testing.T) {
 		{"node-confirmed", "node node-1", confirmed},
 		{"why-node", "why node node-1", nil},
 		{"why-node-refuses", "why node node-2", nil},
-		{"node-enroll-joined", "node enroll node-1", identified("joined")},
+		{"node-enroll-joined", "node enroll node-1", plainJoined},
 		{"why-node-offline", "why node node-4", nil},
 		{"why-node-no-broker", "why node node-2", away},
 		{"why-document-no-broker", "why document node-2 config", away},

@@ -137,13 +137,21 @@ const certificate = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE----
 const time10 = 10 * time.Minute
 
 // plainTokens is a sample whose join tokens have a secret of zeros.
-func plainTokens(t *testing.T) (*apitest.Rig, api.Core) {
+func plainTokens(t *testing.T) (*apitest.Rig, api.Core) { return plain(apitest.StartSample(t)) }
+
+// plainJoined is plainTokens, and node-1 has joined.
+func plainJoined(t *testing.T) (*apitest.Rig, api.Core) {
 	u := apitest.StartSample(t)
+	join(u, "node-1", apitest.Now.AddDate(0, 3, 0))
+	return plain(u)
+}
+
+func plain(u *apitest.Rig) (*apitest.Rig, api.Core) {
 	return u, apitest.Instead(u, api.Bind(op.EnrollNode,
 		func(ctx context.Context, in op.EnrollIn) (view.Enrolment, error) {
 			e, err := u.Core.Enroll(ctx, in)
-			plain := jointoken.Token{Node: in.Node}
-			e.Token, e.CA = plain.Text(), plain.CA.String()
+			token := jointoken.Token{Node: in.Node}
+			e.Token, e.CA = token.Text(), token.CA.String()
 			return e, err
 		}))
 }
