@@ -113,7 +113,7 @@ func TestReceiverDownAcrossARestart(t *testing.T) {
 	u.Controller.Kill()
 	u.StartController()
 	apply(3)
-	if o := u.Tandem("notify", "test", "keeper"); o.Status != 1 || !strings.Contains(o.Errors, "refused") {
+	if o := u.Tandem("notify", "test", "keeper"); o.Status != 1 || !strings.Contains(o.Errors, "nobody listens at") {
 		t.Errorf("%+v", o)
 	}
 	u.Controller.Kill()
