@@ -150,13 +150,11 @@ func (w *watched) fresh(ctx context.Context, t *liveview.Table) (worked time.Dur
 	case <-ctx.Done():
 		return 0, false, wire.New(wire.CodeTimeout, "", "the nodes could not be looked at in time: "+ctx.Err().Error())
 	}
+	defer func() { <-w.turn }()
 	began := w.c.cfg.Now()
 	w.waited = 0
-	defer func() {
-		worked, more = w.c.cfg.Now().Sub(began)-w.waited, len(w.round) > 0
-		<-w.turn
-	}()
-	return 0, false, w.update(ctx, t)
+	err = w.update(ctx, t)
+	return w.c.cfg.Now().Sub(began) - w.waited, len(w.round) > 0, err
 }
 
 // update is fresh, for whoever has the turn. If few nodes have changed, it waits for the loop once.

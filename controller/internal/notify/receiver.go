@@ -89,7 +89,7 @@ func (r *Receiver) checkURL() *wire.Error {
 	case u.Fragment != "":
 		return bad("it has a fragment, which would never be sent")
 	case nowhere(u.Hostname()):
-		return bad("it is link-local, multicast, unspecified or a cloud's metadata, where no receiver is")
+		return bad("it is " + NoReceiverIs)
 	case u.Scheme == "https":
 		return nil
 	case u.Scheme != "http":
@@ -102,6 +102,9 @@ func (r *Receiver) checkURL() *wire.Error {
 	}
 	return nil
 }
+
+// NoReceiverIs says what the addresses are of which NoReceiver is true.
+const NoReceiverIs = "link-local, multicast, unspecified or a cloud's metadata, where no receiver is"
 
 // NoReceiver reports whether an address is no other host's, or that of the metadata of clouds.
 func NoReceiver(ip netip.Addr) bool {

@@ -47,8 +47,8 @@ func viewersSection(b *session) (err error) {
 	with := fmt.Sprintf("with %d viewers", manyViewers) + at
 	var cpu [2][]float64
 	for i := 4; i < len(s.used); i += 2 { // without the first round's
-		at := i / 2 % 2
-		cpu[at] = append(cpu[at], float64(s.used[i].cpu[0]+s.used[i+1].cpu[0])/2e3/float64(s.n))
+		side := i / 2 % 2
+		cpu[side] = append(cpu[side], float64(s.used[i].cpu[0]+s.used[i+1].cpu[0])/2e3/float64(s.n))
 	}
 	add := func(name, unit string, samples []float64) figure {
 		return figure{Section: "viewers", Name: name, Unit: unit, Samples: samples}

@@ -22,13 +22,7 @@ func tokenCommands(a *command.App) *cobra.Command {
 		createToken(a), listTokens(a), revokeToken(a))
 }
 
-func roleNames() []string {
-	var names []string
-	for _, r := range op.Roles {
-		names = append(names, string(r))
-	}
-	return names
-}
+func roleNames() []string { return command.Texts(op.Roles) }
 
 // checkToken refuses a name that no token can have.
 func checkToken(cmd *cobra.Command, name string) error {

@@ -83,31 +83,35 @@ var (
 		func(r view.NoticeReceiver) string { return r.Name })
 )
 
-// these is the source of some words.
-func these(words ...string) source {
-	return func(context.Context, *client.Client, string) ([]string, error) { return words, nil }
+// Texts are words of a type as plain texts.
+func Texts[T ~string](words []T) []string {
+	all := make([]string, len(words))
+	for i, w := range words {
+		all[i] = string(w)
+	}
+	return all
 }
 
-var logLevels = these("debug", "info", "warn", "error", "default")
+// these is the source of some words.
+func these[T ~string](words ...T) source {
+	all := Texts(words)
+	return func(context.Context, *client.Client, string) ([]string, error) { return all, nil }
+}
+
+// noWord is the source of what has no words.
+var noWord = these[string]()
 
 // placeholders are what an argument names, by how the usage of its command calls it. A filter names nothing, and is no
 // file either.
 var placeholders = map[string]source{
 	"NODE": nodesNamed, "SLOT": slotsOf, "ITEM": itemsOf, "ROLLOUT": rolloutsOf, "SUBJECT": subjectsOf,
-	"LEVEL": logLevels, "KIND": kindsOf, "FILTER": these(),
-}
-
-func kindsOf(context.Context, *client.Client, string) (names []string, _ error) {
-	for _, k := range wire.Documents() {
-		names = append(names, string(k))
-	}
-	return names, nil
+	"LEVEL": these(append(slices.Clone(wire.LogLevels), "default")...), "KIND": these(wire.Documents()...),
+	"FILTER": noWord,
 }
 
 // flagWords are the words that a flag takes, by its name.
 var flagWords = map[string]source{
-	"role": these("metrics", "view", "operate", "admin"), "sort": these("state", "type", "version", "since", "alerts"),
-	"where": these(), "logs-where": these(), "state": these(),
+	"role": these(op.Roles...), "sort": these(op.Sorts...), "where": noWord, "logs-where": noWord, "state": noWord,
 }
 
 // named are what NAME, and ID, mean in the commands of a group.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -222,6 +223,18 @@ func (f *Failure) json() string {
 
 // Brief is words.Brief.
 func Brief(e *wire.Error) string { return words.Brief(e) }
+
+// Rest waits so long. It returns false if ctx ends before.
+func Rest(ctx context.Context, d time.Duration) bool {
+	pause := time.NewTimer(d)
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
 
 // Interrupted is nil if a command that goes on until it is interrupted has ended for that, else err.
 func Interrupted(ctx context.Context, err error) error {

@@ -78,13 +78,7 @@ func waitFor(ctx context.Context, a *command.App, follow follower, res view.Resu
 	o, bar := &outcome{}, a.Progress(!a.JSON)
 	defer bar.End()
 	for !o.follow(limited, follow, res, bar) {
-		again := time.NewTimer(retry)
-		select {
-		case <-again.C:
-		case <-limited.Done():
-			again.Stop()
-		}
-		if limited.Err() != nil {
+		if command.Rest(limited, retry); limited.Err() != nil {
 			break
 		}
 	}

@@ -90,7 +90,7 @@ func printAgentLog(ctx context.Context, a *command.App, ask func(op.NodeLogIn) (
 				a.Warn("there is more: the agent logs faster than it is read; -f goes on with it")
 			}
 		}
-		if !follow || !rest(ctx) {
+		if !follow || !command.Rest(ctx, logsPause) {
 			return nil
 		}
 	}

@@ -44,18 +44,6 @@ func (p *pace) goesOn(more bool) bool {
 	return false
 }
 
-// rest waits for logsPause. It returns false if ctx ends.
-func rest(ctx context.Context) bool {
-	pause := time.NewTimer(logsPause)
-	defer pause.Stop()
-	select {
-	case <-pause.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 func slotLogs(a *command.App) *cobra.Command {
 	var follow bool
 	var tail int
@@ -148,7 +136,7 @@ func printLogs(ctx context.Context, a *command.App, ask func(op.LogsIn) (view.Lo
 				continue
 			}
 		}
-		if !follow || !rest(ctx) {
+		if !follow || !command.Rest(ctx, logsPause) {
 			return out.end()
 		}
 	}

@@ -43,10 +43,7 @@ func whyDocument(a *command.App) *cobra.Command {
 			}
 			in := op.DocumentIn{NodeIn: op.NodeIn{Node: args[0]}, Kind: wire.Kind(args[1])}
 			if err := in.Check(); err != nil {
-				var kinds []string
-				for _, k := range wire.Documents() {
-					kinds = append(kinds, string(k))
-				}
+				kinds := command.Texts(wire.Documents())
 				return command.Usage("%.80q is no kind of documents%s", args[1], command.Suggest(args[1], kinds,
 					"there are "+term.List(kinds)))
 			}

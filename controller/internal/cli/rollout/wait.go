@@ -53,7 +53,7 @@ func Wait(ctx context.Context, a *command.App, c *client.Client, id string, limi
 		if errors.Is(o.lost, errEnded) || isRefused(o.lost) {
 			break
 		}
-		rest(ctx, retry)
+		command.Rest(ctx, retry)
 	}
 	o.stopped = whole.Err() != nil
 	return o
@@ -68,16 +68,6 @@ func (o *Outcome) over() bool {
 func isRefused(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
 	return ok && e.Code != wire.CodeUnavailable
-}
-
-// rest waits, or until ctx ends.
-func rest(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }
 
 // Failure returns nil if every node that takes part has passed, but for those that are absent or gone; else why not,

@@ -17,7 +17,7 @@ func mayReach(address string, local bool) error {
 	ip := at.Addr().Unmap().WithZone("")
 	switch {
 	case notify.NoReceiver(ip):
-		return fmt.Errorf("%s is link-local, multicast, unspecified or a cloud's metadata, where no receiver is", ip)
+		return fmt.Errorf("%s is %s", ip, notify.NoReceiverIs)
 	case local && !ip.IsLoopback():
 		return fmt.Errorf("%s is another machine, and the address begins with http://", ip)
 	}
