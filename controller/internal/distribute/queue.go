@@ -19,11 +19,13 @@ type item struct {
 type queue struct {
 	wake   chan struct{} // holds one token while there may be something to take
 	closed chan struct{} // closed when nothing is taken any more
+	others func()        // lets others run for a turn
 
 	mu    sync.Mutex
 	items []item
 	done  chan struct{} // closed when the batch that is gathering is durable
 	spare []item
+	hurry bool // somebody waits for one of the items, and brings no more
 	over  bool
 }
 
@@ -31,6 +33,7 @@ func (q *queue) init() {
 	q.wake = make(chan struct{}, 1)
 	q.closed = make(chan struct{})
 	q.done = make(chan struct{})
+	q.others = runtime.Gosched
 }
 
 // put adds an item. If durable is not nil it gets a channel that is closed when the item's batch
@@ -42,6 +45,7 @@ func (q *queue) put(it item, durable *<-chan struct{}) bool {
 		return false
 	}
 	q.items = append(q.items, it)
+	q.hurry = q.hurry || it.view != nil || it.ticket != 0
 	first := len(q.items) == 1
 	if durable != nil {
 		*durable = q.done
@@ -67,17 +71,18 @@ func (q *queue) roomy() bool {
 const maxRoomy = 1024
 
 // take returns what has gathered, at most n items, and the channel to close when it is durable. While
-// more gathers, those who bring it are let run first, so that they share one commit, but not for long.
+// more gathers, those who bring it are let run first, so that they share one commit, but not for long, and not while
+// somebody waits for an answer: where thousands are to run, one turn takes long.
 func (q *queue) take(n int) ([]item, chan struct{}) {
 	for before, turns := 0, 0; turns < maxTurns; turns++ {
 		q.mu.Lock()
-		now := len(q.items)
+		now, hurry := len(q.items), q.hurry
 		q.mu.Unlock()
-		if now == before || now >= n {
+		if now == before || now >= n || hurry {
 			break
 		}
 		before = now
-		runtime.Gosched()
+		q.others()
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -86,6 +91,7 @@ func (q *queue) take(n int) ([]item, chan struct{}) {
 	}
 	items, done := q.items, q.done
 	if len(items) <= n {
+		q.hurry = false
 		q.items, q.spare, q.done = q.spare[:0], nil, make(chan struct{})
 		return items, done
 	}

@@ -68,3 +68,43 @@ func TestQueueKeepsOrderAndPromises(t *testing.T) {
 		}
 	})
 }
+
+// TestQueueInAHurry: those who bring more are let run first, unless somebody waits for an answer, be it of an order or
+// of a look; and the next batch gathers again.
+func TestQueueInAHurry(t *testing.T) {
+	for name, c := range map[string]struct {
+		first item
+		taken int
+	}{
+		"a report": {item{}, 1 + maxTurns},
+		"an order": {item{ticket: 1}, 1},
+		"a look":   {item{view: func(*fleet.Fleet, error) {}}, 1},
+	} {
+		var q queue
+		q.init()
+		q.others = func() { q.put(item{}, nil) }
+		for _, first := range []item{c.first, {}, c.first} {
+			want := c.taken
+			if first.view == nil && first.ticket == 0 {
+				want = 1 + maxTurns
+			}
+			q.put(first, nil)
+			if items, _ := q.take(9); len(items) != want {
+				t.Errorf("%s: taken with %d others", name, len(items)-1)
+			}
+		}
+		q.put(item{}, nil)
+		q.put(c.first, nil)
+		if items, _ := q.take(1); len(items) != 1 {
+			t.Errorf("%s: of two, %d are taken", name, len(items))
+		}
+		if items, _ := q.take(9); len(items) != c.taken {
+			t.Errorf("%s: who is left is taken with %d others", name, len(items)-1)
+		}
+		q.put(c.first, nil)
+		q.put(item{}, nil)
+		if items, _ := q.take(9); len(items) != 1+c.taken {
+			t.Errorf("%s: with one more behind it, it is taken with %d others", name, len(items)-1)
+		}
+	}
+}
