@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"net/http"
-	"sync"
 
 	"tandem.internal/controller/internal/liveview"
 	"tandem.internal/controller/internal/op"
@@ -30,12 +29,6 @@ func Live(see func(context.Context, op.LiveIn) (*liveview.Viewer, func(), error)
 	})
 }
 
-// chunks are lent to viewers while they write: who waits for something to happen holds none.
-var chunks = sync.Pool{New: func() any {
-	b := make([]byte, 0, liveview.Chunk+liveview.Chunk/2)
-	return &b
-}}
-
 // live sends what changes until the caller leaves, or is too slow for the piece that is on its way.
 func (s *stream) live(v *liveview.Viewer) error {
 	for {
@@ -51,20 +44,14 @@ func (s *stream) live(v *liveview.Viewer) error {
 
 // fill sends all that a viewer does not have yet.
 func (s *stream) fill(v *liveview.Viewer) error {
-	lent := chunks.Get().(*[]byte)
-	defer chunks.Put(lent)
 	for more := true; more; {
 		select {
 		case <-s.a.stopping.Done():
 			return nil
 		default:
 		}
-		b, next, err := v.Fill((*lent)[:0])
-		if err != nil {
-			return err
-		}
-		*lent, more = b, next
-		if len(b) == 0 {
+		var b []byte
+		if b, more = v.Next(); len(b) == 0 {
 			continue
 		}
 		if _, err := s.Write(b); err != nil {

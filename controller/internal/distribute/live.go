@@ -44,6 +44,8 @@ type watched struct {
 	round  []string                // nodes that are still to be looked at in the round
 	matter map[string]why.NodeFact // of the nodes that something is wrong with
 	waited time.Duration           // for the loop, in this look: that is no work
+	node   view.Node               // that is looked at; its memory is used again
+	rows   []view.Row              // of the newest update; likewise
 }
 
 func newWatched(c *Core) *watched {
@@ -111,7 +113,7 @@ func (w *watched) kept() *liveview.Table {
 func (w *watched) forget() {
 	select {
 	case w.turn <- struct{}{}:
-		w.known, w.round, w.matter = nil, nil, nil
+		w.known, w.round, w.matter, w.rows = nil, nil, nil, nil
 		<-w.turn
 	default: // whoever has the turn looks again
 	}
@@ -164,8 +166,8 @@ func (w *watched) update(ctx context.Context, t *liveview.Table) error {
 	u := liveview.Update{Unit: w.c.cfg.Unit}
 	in := why.FleetFacts{Now: w.c.cfg.Now(), Clock: w.c.jumpView(), Broker: w.c.roadNow(), Nodes: w.mattering}
 	source := w.c.unitSource()
+	u.Rows = w.rows[:0]
 	for names, first := []string(nil), true; first || len(names) > 0; first = false {
-		var nodes []view.Node
 		if err := w.see(ctx, func(f *fleet.Fleet) {
 			if first {
 				u.Epoch, u.Rev = w.c.journal.Load().Epoch(), f.Seq()
@@ -174,14 +176,12 @@ func (w *watched) update(ctx context.Context, t *liveview.Table) error {
 			}
 			page := names[:min(livePage, len(names))]
 			names = names[len(page):]
-			nodes = w.look(f, page, in.Now, &u)
+			w.look(f, page, in.Now, &u, source)
 		}); err != nil {
 			return err
 		}
-		for i := range nodes {
-			u.Rows = append(u.Rows, roster.Row(&nodes[i], source))
-		}
 	}
+	w.rows = u.Rows
 	u.Look = why.Look(in)
 	w.news.words(&u, w.c)
 	if err := t.Update(u); err != nil {
@@ -208,21 +208,19 @@ func (w *watched) noticed(f *fleet.Fleet, t *liveview.Table, known bool, now tim
 	return append(names, page...)
 }
 
-// look returns some nodes as a list shows them; those that are gone are added to an update.
-func (w *watched) look(f *fleet.Fleet, names []string, now time.Time, u *liveview.Update) (nodes []view.Node) {
+// look adds some nodes to an update, as they are, or as gone.
+func (w *watched) look(f *fleet.Fleet, names []string, now time.Time, u *liveview.Update, source wire.Kind) {
 	for _, name := range names {
 		delete(w.matter, name)
-		n, _, known := f.Glance(name, now)
-		if !known {
+		if !f.GlanceInto(&w.node, name, now) {
 			u.Gone = append(u.Gone, name)
 			continue
 		}
-		nodes = append(nodes, n)
-		if fact := f.Fact(&n); fact.Matters(now) {
+		u.Rows = append(u.Rows, roster.Row(&w.node, source))
+		if fact := f.Fact(&w.node); fact.Matters(now) {
 			w.matter[name] = fact
 		}
 	}
-	return nodes
 }
 
 // mattering yields what is known of the nodes that something is wrong with.

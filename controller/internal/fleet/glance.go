@@ -64,15 +64,24 @@ func (f *Fleet) awaited(name string, sub *enrol.Subject, now time.Time) bool {
 // Glance returns a node as a list shows it, with its Identity, and the parameters of its alerts; false: there is
 // none of this name.
 func (f *Fleet) Glance(name string, now time.Time) (v view.Node, alerts []string, known bool) {
+	if known = f.GlanceInto(&v, name, now); f.nodes[name] != nil {
+		for _, a := range f.nodes[name].Alerts {
+			alerts = append(alerts, a.Parameter)
+		}
+	}
+	return v, alerts, known
+}
+
+// GlanceInto is Glance without the alerts, into a node whose map of documents is used again.
+func (f *Fleet) GlanceInto(v *view.Node, name string, now time.Time) (known bool) {
 	n := f.nodes[name]
-	if n == nil {
+	if n != nil {
+		f.viewInto(v, n)
+		known = true
+	} else {
+		*v = view.Node{Node: name}
 		known = f.awaited(name, f.enrolled.Lookup(nodePrefix+name), now)
-		return view.Node{Node: name, Identity: f.Identity(name, now)}, nil, known
 	}
-	v = f.View(n)
 	v.Identity = f.Identity(name, now)
-	for i := range n.Alerts {
-		alerts = append(alerts, n.Alerts[i].Parameter)
-	}
-	return v, alerts, true
+	return known
 }

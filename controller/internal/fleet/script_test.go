@@ -109,6 +109,23 @@ func (w *world) check() {
 			w.t.Fatalf("the body %s is in use and was never stored", hash)
 		}
 	}
+	w.glances()
+}
+
+// glances makes sure that nothing of another node shows where memory of a glance is used again.
+func (w *world) glances() {
+	var again view.Node
+	names := append(w.live.Names(origin), "nobody")
+	for _, name := range append(names, names...) {
+		want, _, known := w.live.Glance(name, origin)
+		is := w.live.GlanceInto(&again, name, origin)
+		if len(again.Documents) == 0 {
+			again.Documents = want.Documents // an empty map, or none: they are the same to whoever reads
+		}
+		if is != known || !reflect.DeepEqual(again, want) {
+			w.t.Fatalf("%s is\n%+v, and behind another\n%+v", name, want, again)
+		}
+	}
 }
 
 // submit makes a submission of a configuration for mainType and sideType.

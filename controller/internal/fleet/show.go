@@ -11,10 +11,17 @@ import (
 )
 
 // View returns a node as a list shows it.
-func (f *Fleet) View(n *Node) view.Node {
-	v := view.Node{
+func (f *Fleet) View(n *Node) (v view.Node) {
+	f.viewInto(&v, n)
+	return v
+}
+
+// viewInto is View, into a node whose map of documents is used again.
+func (f *Fleet) viewInto(v *view.Node, n *Node) {
+	clear(v.Documents)
+	*v = view.Node{
 		Node: n.Name, Type: n.Type(), Online: n.Up, Since: n.Since, FirstSeen: n.FirstSeen, InSync: true,
-		Info: n.Info, Boot: n.Boot, Session: n.Session, Events: n.EventSeq,
+		Info: n.Info, Boot: n.Boot, Session: n.Session, Events: n.EventSeq, Documents: v.Documents,
 	}
 	for name, k := range n.Kinds {
 		o := f.output(name)
@@ -37,10 +44,9 @@ func (f *Fleet) View(n *Node) view.Node {
 	}
 	for _, o := range f.outputs {
 		if o.Brief != nil {
-			o.Brief(f.as(n, o.Name), &v)
+			o.Brief(f.as(n, o.Name), v)
 		}
 	}
-	return v
 }
 
 // Show returns all that is known of one node; false: it was never heard of.

@@ -1,5 +1,6 @@
 // Package liveview keeps one table of all nodes for everybody who watches them. Rows are written in JSON once, when
-// they change; a viewer is a place in the order of changes, and nothing else is kept of it.
+// they change; a viewer is a place in the order of changes, and nothing else is kept of it. Viewers who are at the same
+// place are given the same bytes.
 package liveview
 
 import (
@@ -43,6 +44,9 @@ type Table struct {
 	line      []byte     // fleet, as a line
 	kept      [2]ring    // entries that matter, and all of them
 	changed   chan struct{}
+
+	sharing sync.Mutex      // taken while mu is held
+	pieces  map[place]piece // that were made since the newest update
 }
 
 // node is a node as it was when it changed last.
@@ -73,7 +77,8 @@ type Update struct {
 // New returns a table without nodes.
 func New() *Table {
 	first := ring{last: 2} // so that there are numbers before that of each line
-	return &Table{nodes: map[string]*node{}, changed: make(chan struct{}), kept: [2]ring{first, first}}
+	return &Table{nodes: map[string]*node{}, changed: make(chan struct{}), kept: [2]ring{first, first},
+		pieces: map[place]piece{}}
 }
 
 // Changed is closed at the next update.
@@ -123,6 +128,7 @@ func (t *Table) Update(u Update) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	clear(t.pieces)
 	if t.epoch != u.Epoch {
 		t.begin(u.Epoch, u.Rev)
 	}

@@ -70,10 +70,7 @@ func (p *page) fill(t *testing.T, v *Viewer) {
 	t.Helper()
 	for more := true; more; {
 		var b []byte
-		var err error
-		if b, more, err = v.Fill(nil); err != nil {
-			t.Fatal(err)
-		}
+		b, more = v.Next()
 		if len(b) > Chunk+rowsInLine*200 {
 			t.Fatalf("%d bytes at once", len(b))
 		}
@@ -121,10 +118,7 @@ func TestEverybodySeesTheSame(t *testing.T) {
 			rev += uint64(r.IntN(2))
 			step(r.IntN(300))
 			quick.fill(t, quickly)
-			b, _, err := slowly.Fill(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			b, _ := slowly.Next()
 			slow.read(t, b)
 			if r.IntN(5) == 0 {
 				back.fill(t, table.View(back.cursor, false))
@@ -168,17 +162,17 @@ func TestOnlyWhatChanged(t *testing.T) {
 		t.Fatalf("%d lines to %v", p.lines, p.cursor)
 	}
 	update(t, table, Update{Rev: 6, Rows: []view.Row{row("a", 0)}})
-	if b, more, err := v.Fill(nil); len(b) > 0 || more || err != nil {
+	if b, more := v.Next(); len(b) > 0 || more {
 		t.Errorf("told of nothing: %s", b)
 	}
 	update(t, table, Update{Rev: 7, Rows: []view.Row{row("a", 1)}, Gone: []string{"b", "never"}})
 	for name, v := range map[string]*Viewer{"stayed": v, "back": table.View(p.cursor, false)} {
-		b, _, err := v.Fill(nil)
-		if err != nil || !bytes.HasSuffix(b, []byte(`{"rows":[{"node":"a","class":"inStep","state":"","alerts":1}]}
+		b, _ := v.Next()
+		if !bytes.HasSuffix(b, []byte(`{"rows":[{"node":"a","class":"inStep","state":"","alerts":1}]}
 {"gone":["b"]}
 {"at":"7-7","complete":true}
 `)) {
-			t.Errorf("%s: %s %v", name, b, err)
+			t.Errorf("%s: %s", name, b)
 		}
 	}
 	for _, old := range []Cursor{{7, 4}, {6, 5}, {8, 1}, {7, 8}} {

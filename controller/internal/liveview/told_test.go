@@ -15,15 +15,11 @@ func row(name string, alerts int) view.Row {
 }
 
 // told is what a viewer is told now, without the fleet.
-func told(t *testing.T, v *Viewer) string {
-	t.Helper()
+func told(v *Viewer) string {
 	var all strings.Builder
 	for more := true; more; {
 		var b []byte
-		var err error
-		if b, more, err = v.Fill(nil); err != nil {
-			t.Fatal(err)
-		}
+		b, more = v.Next()
 		for line := range bytes.Lines(b) {
 			if !bytes.Contains(line, []byte(`"fleet":{`)) {
 				all.Write(line)
@@ -52,7 +48,7 @@ func TestToTheByte(t *testing.T) {
 	table := New()
 	update(t, table, Update{Rev: 5, Rows: []view.Row{row("a", 0), row("b", 0), row("c", 0)}})
 	stayed := table.View(nil, false)
-	first := told(t, stayed)
+	first := told(stayed)
 	if want := lines("7-5", rowsOf(row("a", 0), row("b", 0), row("c", 0))); first != want {
 		t.Errorf("first %s", first)
 	}
@@ -78,15 +74,15 @@ func TestToTheByte(t *testing.T) {
 		{Update{Rev: 11, Look: []view.Sentence{{Text: "x"}}}, "", map[uint64]string{10: lines("7-11")}},
 	} {
 		update(t, table, c.u)
-		if got := told(t, stayed); got != c.want {
+		if got := told(stayed); got != c.want {
 			t.Errorf("record %d: %s, want %s", c.u.Rev, got, c.want)
 		}
 		for rev, want := range c.back {
 			since[rev] = table.View(&Cursor{7, rev}, false)
-			if got := told(t, since[rev]); got != want {
+			if got := told(since[rev]); got != want {
 				t.Errorf("record %d, back with %d: %s, want %s", c.u.Rev, rev, got, want)
 			}
-			if got := told(t, since[rev]); got != "" {
+			if got := told(since[rev]); got != "" {
 				t.Errorf("record %d, back with %d, once more: %s", c.u.Rev, rev, got)
 			}
 		}
@@ -99,16 +95,16 @@ func TestToTheByte(t *testing.T) {
 		t.Error("the table's own is given away")
 	}
 	old := table.View(&Cursor{6, 1}, false)
-	if got := told(t, old); !strings.HasPrefix(got, "{\"reset\":true}\n") {
+	if got := told(old); !strings.HasPrefix(got, "{\"reset\":true}\n") {
 		t.Errorf("with a place that is none: %s", got)
 	}
-	if got := told(t, old); got != "" {
+	if got := told(old); got != "" {
 		t.Errorf("and once more: %s", got)
 	}
 }
 
-// TestMoreThanAChunk: all rows come, each once, in pieces, behind whatever is there already; and what changes meanwhile
-// comes with the same batch, the fleet as it is at its end.
+// TestMoreThanAChunk: all rows come, each once, in pieces; and what changes meanwhile comes with the same batch, the
+// fleet as it is at its end.
 func TestMoreThanAChunk(t *testing.T) {
 	table, all := New(), Update{Rev: 5}
 	for i := range 5000 {
@@ -120,12 +116,11 @@ func TestMoreThanAChunk(t *testing.T) {
 		t.Errorf("%d rows of %d nodes, up to %v", p.told, len(p.rows), p.cursor)
 	}
 	p, v = newPage(), table.View(nil, false)
-	before := bytes.Repeat([]byte(" "), Chunk)
-	b, more, err := v.Fill(before)
-	if err != nil || !more || !bytes.HasPrefix(b, before) || len(b) < 2*Chunk-1000 || len(b) > 2*Chunk+rowsInLine*100 {
-		t.Fatalf("%d bytes, more %v, %v", len(b), more, err)
+	b, more := v.Next()
+	if !more || len(b) < Chunk-1000 || len(b) > Chunk+rowsInLine*100 {
+		t.Fatalf("%d bytes, more %v", len(b), more)
 	}
-	p.read(t, b[Chunk:])
+	p.read(t, b)
 	update(t, table, Update{Rev: 6, Rows: []view.Row{row("node-0", 1)}, Gone: []string{"node-1"}, All: true,
 		Entries: []view.Entry{{Seq: 6, Level: view.LevelError}}})
 	if p.cursor != nil {
@@ -136,7 +131,7 @@ func TestMoreThanAChunk(t *testing.T) {
 		t.Errorf("%d rows of %d nodes, %+v, up to %v, entries %v", p.told, len(p.rows), p.fleet, p.cursor, p.entries)
 	}
 	update(t, table, Update{Rev: 7, Gone: []string{"node-2"}})
-	if got := told(t, v); got != lines("7-7", `{"gone":["node-2"]}`) {
+	if got := told(v); got != lines("7-7", `{"gone":["node-2"]}`) {
 		t.Errorf("%s", got)
 	}
 	much := Update{Rev: 8 + maxEntries, All: true}
@@ -145,8 +140,8 @@ func TestMoreThanAChunk(t *testing.T) {
 			view.Entry{Seq: 8 + i, Level: view.LevelError, Text: strings.Repeat("x", 100)})
 	}
 	update(t, table, much)
-	if b, more, err = v.Fill(before); err != nil || !more || len(b) < 2*Chunk {
-		t.Errorf("of entries %d bytes, more %v, %v", len(b), more, err)
+	if b, more = v.Next(); !more || len(b) < Chunk {
+		t.Errorf("of entries %d bytes, more %v", len(b), more)
 	}
 }
 
@@ -209,8 +204,8 @@ func TestMissedOnce(t *testing.T) {
 		table := New()
 		update(t, table, Update{Rev: 10, All: true})
 		viewers := []*Viewer{table.View(nil, false), table.View(nil, true)}
-		told(t, viewers[0])
-		told(t, viewers[1])
+		told(viewers[0])
+		told(viewers[1])
 		c.u.Rev = 11
 		update(t, table, c.u)
 		for i, v := range viewers {
@@ -271,16 +266,67 @@ func TestFleetIsToldWhenItChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		v := table.View(nil, false)
-		told(t, v)
+		told(v)
 		u.Rows = slices.Clone(u.Rows)
 		u.Rev++
 		c.change(&u)
 		if err := table.Update(u); err != nil {
 			t.Fatal(err)
 		}
-		b, _, err := v.Fill(nil)
-		if got := bytes.Contains(b, []byte(`"fleet":{`)); got != c.told || err != nil {
-			t.Errorf("%s: %s %v", name, b, err)
+		b, _ := v.Next()
+		if got := bytes.Contains(b, []byte(`"fleet":{`)); got != c.told {
+			t.Errorf("%s: %s", name, b)
 		}
+	}
+}
+
+// TestSamePlaceSameBytes: who is where somebody was since the newest update is given the same bytes, and comes to the
+// same place; who wants other entries, is elsewhere or comes after an update is not. Few pieces are kept.
+func TestSamePlaceSameBytes(t *testing.T) {
+	same := func(a, b []byte) bool { return len(a) > 0 && len(b) > 0 && &a[0] == &b[0] }
+	table, all := New(), Update{Rev: 5}
+	for i := range 5000 {
+		all.Rows = append(all.Rows, row(fmt.Sprint("node-", i), 0))
+	}
+	update(t, table, all)
+	first, second, other := table.View(nil, false), table.View(nil, false), table.View(nil, true)
+	pieces := 0
+	for more := true; more; pieces++ {
+		var a, b, c []byte
+		a, more = first.Next()
+		b, moreToo := second.Next()
+		if !same(a, b) || more != moreToo || first.place != second.place {
+			t.Fatalf("piece %d: more %v, %v, to %+v, %+v", pieces, more, moreToo, first.place, second.place)
+		}
+		if c, _ = other.Next(); same(a, c) || !bytes.Equal(a, c) {
+			t.Fatalf("piece %d of who gets all entries is another", pieces)
+		}
+	}
+	if pieces < 5 || len(table.pieces) != 2*pieces {
+		t.Errorf("%d of %d pieces are kept", len(table.pieces), 2*pieces)
+	}
+	late := table.View(nil, false)
+	begin, _ := late.Next()
+	update(t, table, Update{Rev: 6, Rows: []view.Row{row("node-0", 1)}, Gone: []string{"node-1"}})
+	if len(table.pieces) != 0 {
+		t.Errorf("%d pieces of before are kept", len(table.pieces))
+	}
+	if told(first) != told(second) {
+		t.Error("who were at the same place are told different things")
+	}
+	if again, _ := table.View(nil, false).Next(); same(begin, again) || bytes.Equal(begin, again) {
+		t.Error("after an update, a piece of before is told")
+	}
+	if got := told(late); !strings.HasSuffix(got, lines("7-6", rowsOf(row("node-0", 1)), `{"gone":["node-1"]}`)) {
+		t.Errorf("who was in the middle is told %s", got[max(0, len(got)-300):])
+	}
+	for rev := range uint64(3 * maxPieces) {
+		update(t, table, Update{Rev: 7 + rev, Rows: []view.Row{row("node-0", int(rev))}})
+	}
+	for rev := range uint64(3 * maxPieces) {
+		told(table.View(&Cursor{7, 6 + rev}, false))
+	}
+	if len(table.pieces) != maxPieces {
+		t.Errorf("%d pieces are kept", len(table.pieces))
 	}
 }

@@ -16,7 +16,12 @@ type Cursor struct{ Epoch, Rev uint64 }
 
 // Viewer is a place in the table. It belongs to one goroutine.
 type Viewer struct {
-	t     *Table
+	t *Table
+	place
+}
+
+// place is how much of the table somebody has.
+type place struct {
 	every int // 1: it gets all entries
 	reset bool
 	open  bool   // lines of a batch have left, and its end has not
@@ -31,7 +36,7 @@ type Viewer struct {
 func (t *Table) View(after *Cursor, all bool) *Viewer {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	v := &Viewer{t: t, floor: t.forgotten}
+	v := &Viewer{t, place{floor: t.forgotten}}
 	if all {
 		v.every = 1
 	}
@@ -58,13 +63,43 @@ func (t *Table) before(rev uint64) uint64 {
 	return t.log[i-1].at
 }
 
-// Fill appends lines that the viewer does not have yet to b, up to about Chunk bytes. More: there are more at once.
-// Otherwise whatever has changed is told, and Changed says when there will be more.
-func (v *Viewer) Fill(b []byte) (_ []byte, more bool, err error) {
+// piece is what somebody is given at a place, and the place where that leads to.
+type piece struct {
+	lines []byte
+	to    place
+	more  bool
+}
+
+// maxPieces bounds the pieces that are kept until the next update, for others who are at the same places.
+const maxPieces = 64
+
+// Next returns lines that the viewer does not have yet, about Chunk bytes at most; others may be given the same, so
+// nobody changes them. More: there are more at once. Otherwise whatever has changed is told, and Changed says when
+// there will be more.
+func (v *Viewer) Next() (lines []byte, more bool) {
 	t := v.t
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	begin := len(b)
+	t.sharing.Lock()
+	p, known := t.pieces[v.place]
+	t.sharing.Unlock()
+	if known {
+		v.place = p.to
+		return p.lines, p.more
+	}
+	from := v.place
+	lines, more = v.next()
+	t.sharing.Lock()
+	defer t.sharing.Unlock()
+	if len(t.pieces) < maxPieces {
+		t.pieces[from] = piece{lines, v.place, more}
+	}
+	return lines, more
+}
+
+// next is Next, made anew.
+func (v *Viewer) next() (b []byte, more bool) {
+	t := v.t
 	if v.floor < t.forgotten {
 		v.floor, v.at, v.reset = t.forgotten, 0, true
 	}
@@ -75,19 +110,18 @@ func (v *Viewer) Fill(b []byte) (_ []byte, more bool, err error) {
 	if !v.open || v.fleet == 0 {
 		b = v.ofFleet(b)
 	}
-	b, more = v.rows(b, begin)
-	if more {
-		return b, true, nil
+	if b, more = v.rows(b); more {
+		return b, true
 	}
-	if b, more, err = v.entries(b, begin); more || err != nil {
-		return b, more, err
+	if b, more = v.entries(b); more {
+		return b, true
 	}
 	if b = v.ofFleet(b); v.open {
 		v.open = false
 		b = fmt.Appendf(b, "{\"at\":\"%d-%d\",\"complete\":true}\n", t.epoch, t.rev)
 	}
 	v.at = t.last
-	return b, false, nil
+	return b, false
 }
 
 // ofFleet appends the fleet if it has changed.
@@ -100,10 +134,9 @@ func (v *Viewer) ofFleet(b []byte) []byte {
 }
 
 // rows appends the rows and the names that have changed, in order.
-func (v *Viewer) rows(b []byte, begin int) (_ []byte, more bool) {
+func (v *Viewer) rows(b []byte) (_ []byte, more bool) {
 	t := v.t
 	i, _ := slices.BinarySearchFunc(t.log, v.at+1, func(c change, at uint64) int { return cmp.Compare(c.at, at) })
-	lists := map[bool]string{false: `{"rows":[`, true: `{"gone":[`}
 	n, isGone := 0, false
 	for ; i < len(t.log); i++ {
 		c := &t.log[i]
@@ -115,11 +148,15 @@ func (v *Viewer) rows(b []byte, begin int) (_ []byte, more bool) {
 			b, n = append(b, "]}\n"...), 0
 		}
 		if n == 0 {
-			if len(b)-begin >= Chunk {
+			if len(b) >= Chunk {
 				return b, true
 			}
 			isGone = node.gone
-			b = append(b, lists[isGone]...)
+			if isGone {
+				b = append(b, `{"gone":[`...)
+			} else {
+				b = append(b, `{"rows":[`...)
+			}
 		} else {
 			b = append(b, ',')
 		}
@@ -134,24 +171,24 @@ func (v *Viewer) rows(b []byte, begin int) (_ []byte, more bool) {
 }
 
 // entries appends what has happened.
-func (v *Viewer) entries(b []byte, begin int) (_ []byte, more bool, err error) {
+func (v *Viewer) entries(b []byte) (_ []byte, more bool) {
 	kept := &v.t.kept[v.every]
 	lines, missed := kept.after(v.entry)
 	if missed {
 		b, v.open = append(b, "{\"missed\":true}\n"...), true
 	}
 	for i := range lines {
-		if len(b)-begin >= Chunk {
-			return b, true, nil
+		if len(b) >= Chunk {
+			return b, true
 		}
 		b, v.open = append(b, lines[i].text...), true
 		v.entry = lines[i].at
 	}
 	v.entry = max(v.entry, kept.last)
-	return b, false, nil
+	return b, false
 }
 
-// Changed is closed when there is more; it is asked for before Fill.
+// Changed is closed when there is more; it is asked for before Next.
 func (v *Viewer) Changed() <-chan struct{} { return v.t.Changed() }
 
 // ring has the newest lines about what happened.

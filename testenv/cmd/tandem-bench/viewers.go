@@ -11,10 +11,13 @@ import (
 	"sync"
 )
 
-const manyViewers = 100
+const (
+	manyViewers   = 100
+	appliesInTurn = 4 // every second one collects garbage, and costs half as much again: each side has its share
+)
 
 // viewersSection measures what an apply costs the controller and its broker with a hundred viewers of the live
-// stream, who are in another process, and without them, in turn, two applies each.
+// stream, who are in another process, and without them, in turn, some applies each.
 func viewersSection(b *session) (err error) {
 	dir, err := b.folder()
 	if err != nil {
@@ -28,7 +31,7 @@ func viewersSection(b *session) (err error) {
 	defer func() { err = errors.Join(err, s.close()) }()
 	var alone, watched []float64
 	for range b.pairs + 1 {
-		t, err := s.applyTwice()
+		t, err := s.applySome()
 		if err != nil {
 			return err
 		}
@@ -37,7 +40,7 @@ func viewersSection(b *session) (err error) {
 		if err != nil {
 			return err
 		}
-		t, err = s.applyTwice()
+		t, err = s.applySome()
 		if err = errors.Join(err, v.leave()); err != nil {
 			return err
 		}
@@ -46,9 +49,13 @@ func viewersSection(b *session) (err error) {
 	at := fmt.Sprintf(", %d nodes", s.n)
 	with := fmt.Sprintf("with %d viewers", manyViewers) + at
 	var cpu [2][]float64
-	for i := 4; i < len(s.used); i += 2 { // without the first round's
-		side := i / 2 % 2
-		cpu[side] = append(cpu[side], float64(s.used[i].cpu[0]+s.used[i+1].cpu[0])/2e3/float64(s.n))
+	for i := 2 * appliesInTurn; i < len(s.used); i += appliesInTurn { // without the first round's
+		var used float64
+		for _, u := range s.used[i : i+appliesInTurn] {
+			used += float64(u.cpu[0]) / 1e3 / appliesInTurn / float64(s.n)
+		}
+		side := i / appliesInTurn % 2
+		cpu[side] = append(cpu[side], used)
 	}
 	add := func(name, unit string, samples []float64) figure {
 		return figure{Section: "viewers", Name: name, Unit: unit, Samples: samples}
@@ -61,14 +68,16 @@ func viewersSection(b *session) (err error) {
 	return nil
 }
 
-// applyTwice returns the mean of two applies: where each second one has to collect garbage, both have their share.
-func (s *side) applyTwice() (float64, error) {
-	first, err := s.apply(true)
-	if err != nil {
-		return 0, err
+// applySome returns the mean of some applies.
+func (s *side) applySome() (mean float64, err error) {
+	for range appliesInTurn {
+		t, err := s.apply(true)
+		if err != nil {
+			return 0, err
+		}
+		mean += t / appliesInTurn
 	}
-	second, err := s.apply(true)
-	return (first + second) / 2, err
+	return mean, nil
 }
 
 // viewers read the live stream and do not look at it.
