@@ -69,12 +69,25 @@ func TestTenThousandNodes(t *testing.T) {
 	})
 }
 
+// shownAt is the number of the newest record that the page shows.
+const shownAt = `document.querySelector(".live").dataset.at.split("-")[1]`
+
+// newest is the newest record of a type.
+func (r *rig) newest(record string) app.Entry {
+	r.t.Helper()
+	all, err := r.app.Unit().Entries(r.ctx, app.EntryFilter{Types: []string{record}, Reverse: true, Limit: 1})
+	if err != nil || len(all) != 1 {
+		r.t.Fatal(all, err)
+	}
+	return all[0]
+}
+
 // showing has the page note when it shows what it has been told up to a record: in the frame after it knows.
 const showing = `(() => {
   const live = document.querySelector(".live");
   window.shows = [];
   new MutationObserver(() => {
-    const at = Number(live.dataset.at.split("-")[1]);
+    const at = Number(` + shownAt + `);
     requestAnimationFrame(() => window.shows.push([at, Date.now()]));
   }).observe(live, { attributeFilter: ["data-at"] });
   return 1;
@@ -88,13 +101,10 @@ func (r *rig) latest(ctx context.Context, of, record string, change func(i int))
 	late, took := time.Duration(0), []time.Duration(nil)
 	for i := range 10 {
 		change(i)
-		all, err := r.app.Unit().Entries(r.ctx, app.EntryFilter{Types: []string{record}, Reverse: true, Limit: 1})
-		if err != nil || len(all) != 1 {
-			r.t.Fatal(all, err)
-		}
-		seen := fmt.Sprintf(`window.shows.find(([at]) => at >= %d)`, all[0].Seq)
+		newest := r.newest(record)
+		seen := fmt.Sprintf(`window.shows.find(([at]) => at >= %d)`, newest.Seq)
 		until(r.t, ctx, seen)
-		d := time.UnixMilli(eval[int64](r.t, ctx, seen+"[1]")).Sub(all[0].At)
+		d := time.UnixMilli(eval[int64](r.t, ctx, seen+"[1]")).Sub(newest.At)
 		late, took = max(late, d), append(took, d.Round(time.Millisecond))
 	}
 	r.t.Logf("changes of %s were seen after %v", of, took)

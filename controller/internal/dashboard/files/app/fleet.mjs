@@ -100,7 +100,7 @@ export function Fleet({ params, set }) {
   const setQ = (text) => set({ ...params, q: text });
   const { names: chosen, error } = useSelected(q);
   const all = nodes();
-  const names = chosen ? chosen.filter((n) => u.rows.has(n)) : all;
+  const names = useMemo(() => (chosen ? chosen.filter((n) => u.rows.has(n)) : all), [chosen, all]);
   const groups = useMemo(() => {
     const by = new Map();
     for (const n of names) {
@@ -110,7 +110,7 @@ export function Fleet({ params, set }) {
     }
     return [...by].sort((a, b) => b[1].length - a[1].length).map(([t, list]) => ({ title: `${t} (${list.length})`,
       names: list }));
-  }, [names, u.rows.size]);
+  }, [names]);
   const open = (n) => { location.hash = link(`nodes/${n}`); };
   const useful = u.fleet && all.length > 0; // measured by a test
   useEffect(() => { if (useful) requestAnimationFrame(() => performance.mark("useful")); }, [useful]);

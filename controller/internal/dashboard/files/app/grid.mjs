@@ -7,7 +7,7 @@ const words = { inStep: "in step", onTheWay: "on the way", unwell: "unwell", fai
 export const classWord = (c) => words[c] ?? c;
 const heading = 20; // px above a group
 
-// layout places groups of nodes: [{title, names}] in a width. Cells have a side of px.
+// layout places groups of nodes, [{title, names}], in a width. Cells have a side of px.
 function layout(groups, width, px) {
   const across = Math.max(1, Math.floor(width / px));
   const all = [];
@@ -18,7 +18,7 @@ function layout(groups, width, px) {
     y += heading + rows * px + 6;
     first += g.names.length;
   }
-  return { groups: all, across, height: y, px };
+  return { of: groups, groups: all, across, width, height: y, px };
 }
 
 // at is the number of the node at a point, -1: there is none.
@@ -70,38 +70,46 @@ function cell(c, look, kind, x, y, side, colours) {
   } else c.fillRect(x, y + m - 0.5, side, 1.5);
 }
 
-function paint(canvas, l, rows, current, focused) {
+// paint shows the classes of nodes on a canvas, which shows was, what paint returned last. If nothing else differs, only
+// the cells are painted whose class does: most of the time that is none of thousands.
+function paint(canvas, l, rows, current, focused, was) {
   const scale = devicePixelRatio || 1, colour = colours(canvas.parentElement);
-  const width = canvas.clientWidth, height = Math.min(l.height, 30000 / scale);
-  canvas.width = Math.round(width * scale);
-  canvas.height = Math.round(height * scale);
-  const c = canvas.getContext("2d");
-  c.scale(scale, scale);
-  c.clearRect(0, 0, width, height);
-  const { text } = colour;
-  c.font = "12px system-ui, sans-serif";
-  c.textBaseline = "middle";
-  const side = l.px - 2;
-  for (const g of l.groups) {
-    c.fillStyle = text;
-    c.fillText(g.title, 0, g.y + heading / 2);
+  const { groups, of, px, width } = l, side = px - 2, c = canvas.getContext("2d");
+  const on = [of, px, width, scale, colour];
+  const anew = focused || !was || was.focused || on.some((v, i) => v !== was.on[i]);
+  const classes = anew ? [] : was.classes;
+  if (anew) {
+    const height = Math.min(l.height, 30000 / scale);
+    canvas.width = Math.round(width * scale);
+    canvas.height = Math.round(height * scale);
+    c.scale(scale, scale);
+    c.font = "12px system-ui, sans-serif";
+    c.textBaseline = "middle";
+    c.fillStyle = colour.text;
+    for (const g of groups) c.fillText(g.title, 0, g.y + heading / 2);
+  }
+  for (const g of groups) {
     g.names.forEach((name, i) => {
-      const row = rows.get(name);
-      const x = (i % l.across) * l.px, y = g.y + heading + Math.floor(i / l.across) * l.px;
-      cell(c, looks[row?.class] ?? "off", row?.class, x, y, side, colour);
+      const kind = rows.get(name)?.class, n = g.first + i;
+      if (!anew && classes[n] === kind) return;
+      classes[n] = kind;
+      const x = (i % l.across) * px, y = g.y + heading + Math.floor(i / l.across) * px;
+      if (!anew) c.clearRect(x - 1, y - 1, px, px);
+      cell(c, looks[kind] ?? "off", kind, x, y, side, colour);
     });
   }
   if (focused && current >= 0) {
     const { x, y } = spot(l, current);
-    c.strokeStyle = text;
+    c.strokeStyle = colour.text;
     c.lineWidth = 2;
     c.strokeRect(x - 1, y - 1, side + 2, side + 2);
   }
+  return { on, classes, focused };
 }
 
 // Grid shows groups of nodes, [{title, names}], of rows by name. open is called with a node's name.
 export function Grid({ groups, rows, open, tick }) {
-  const canvas = useRef(null), box = useRef(null);
+  const canvas = useRef(null), box = useRef(null), picture = useRef(null);
   const [width, setWidth] = useState(0);
   const [current, setCurrent] = useState(0);
   const [focused, setFocused] = useState(false);
@@ -115,9 +123,11 @@ export function Grid({ groups, rows, open, tick }) {
     see();
     return () => seen.disconnect();
   }, []);
-  useEffect(() => { if (width) paint(canvas.current, l, rows, current, focused); }, [tick, width, current, focused,
-    groups]);
-  useEffect(() => onColours(() => paint(canvas.current, l, rows, current, focused)));
+  const show = () => {
+    if (width) picture.current = paint(canvas.current, l, rows, current, focused, picture.current);
+  };
+  useEffect(show, [tick, width, current, focused, groups]);
+  useEffect(() => onColours(show));
   const now = names[Math.min(current, names.length - 1)];
   const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: l.across, ArrowUp: -l.across, Home: -names.length,
     End: names.length };

@@ -16,11 +16,15 @@ export const unit = {
   self: null, // who this page is to the controller: name and role
 };
 
+const few = 50; // rows are shown without more of a rest
 const listeners = new Set();
 let due = false;
-let rested = 0; // when they may be called again
+let came = 0; // rows since the page was drawn
+let drawn = 0; // when that ended
+let worked = 0; // how long it took, ms
 
-// subscribe calls f after the unit has changed, at most every 50 ms and a sixth of the time; it returns what ends that.
+// subscribe calls f after the unit has changed, at most every 50 ms, and if much has at most a sixth of the time; it
+// returns what ends that.
 export function subscribe(f) {
   listeners.add(f);
   return () => listeners.delete(f);
@@ -29,20 +33,22 @@ export function subscribe(f) {
 function changed() {
   if (due) return;
   due = true;
+  const rest = came > few ? Math.max(50, 5 * worked) : 50;
   setTimeout(() => {
     due = false;
+    came = 0;
     const began = performance.now();
     for (const f of [...listeners]) f();
     queueMicrotask(() => { // what they change is drawn before
-      const ended = performance.now();
-      rested = ended + Math.max(50, 5 * (ended - began));
+      drawn = performance.now();
+      worked = drawn - began;
     });
-  }, Math.max(0, rested - performance.now()));
+  }, Math.max(0, drawn + rest - performance.now()));
 }
 
 let sorted = true;
 
-// nodes returns the rows by name.
+// nodes returns the names of all nodes, in order: another list if nodes have come, have gone or are of another type.
 export function nodes() {
   if (!sorted) unit.names = [...unit.rows.keys()].sort((a, b) => (a < b ? -1 : 1));
   sorted = true;
@@ -56,8 +62,10 @@ function take(line) {
     sorted = false;
   }
   if (line.fleet) unit.fleet = line.fleet;
+  came += line.rows?.length ?? 0;
   for (const r of line.rows ?? []) {
-    if (!unit.rows.has(r.node)) sorted = false;
+    const was = unit.rows.get(r.node);
+    if (!was || was.type !== r.type) sorted = false; // they are grouped by type
     unit.rows.set(r.node, r);
   }
   for (const name of line.gone ?? []) {
