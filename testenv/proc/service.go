@@ -236,9 +236,22 @@ func (s *Service) run(socket string) error {
 			limit.Reset(watchdogLimit)
 			ready = true
 		case <-ended: // what it says is in ProcessState
-			left := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) == nil // systemd leaves nothing of a unit, either
+			left := lingers(cmd.Process.Pid)
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // systemd leaves nothing of a unit, either
 			s.set(func(r *ServiceRun) { r.Ended, r.Left = cmd.ProcessState.String(), left })
 			return nil
 		}
 	}
+}
+
+// lingers reports whether a group has processes for longer than those take to end that are killed with their parent.
+func lingers(group int) bool {
+	often := time.NewTicker(10 * time.Millisecond)
+	defer often.Stop()
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); <-often.C {
+		if syscall.Kill(-group, 0) != nil {
+			return false
+		}
+	}
+	return true
 }

@@ -48,14 +48,18 @@ func TestUpgradeUnderWorkload(t *testing.T) {
 	apply(fmt.Sprintf(`[{"@class":"Instance","slot":"web@n1","resources":{"iss_hook_start":{"@class":"Resource",`+
 		`"urls":[%q],"size":%d,"verification":{"checksum":"SHA256:%s","checkPeriod":"0d0h0m"}}}}]`,
 		server.URL+"/start", len(script), hex.EncodeToString(sum[:])))
-	started, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(started)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	var started []byte
+	pid := 0
+	proc.Until(t, "the workload, which runs, says so", func() string {
+		var err error
+		if started, err = os.ReadFile(file); err == nil {
+			pid, err = strconv.Atoi(strings.TrimSpace(string(started)))
+		}
+		if err != nil {
+			return err.Error()
+		}
+		return ""
+	})
 	keeper := parent(t, pid)
 	runsOn := func(when string) {
 		t.Helper()
