@@ -25,7 +25,7 @@ type queue struct {
 	items []item
 	done  chan struct{} // closed when the batch that is gathering is durable
 	spare []item
-	hurry bool // somebody waits for one of the items, and brings no more
+	hurry bool // somebody waits for an answer to one of the items
 	over  bool
 }
 

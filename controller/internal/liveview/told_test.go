@@ -330,3 +330,24 @@ func TestSamePlaceSameBytes(t *testing.T) {
 		t.Errorf("%d pieces are kept", len(table.pieces))
 	}
 }
+
+// TestPiecesGrowOnce: for who begins, a piece of many rows is not copied again and again while it grows.
+func TestPiecesGrowOnce(t *testing.T) {
+	table, all := New(), Update{Rev: 5}
+	for i := range 5000 {
+		all.Rows = append(all.Rows, row(fmt.Sprint("node-", i), 0))
+	}
+	update(t, table, all)
+	pieces := 0
+	allocated := testing.AllocsPerRun(5, func() {
+		clear(table.pieces)
+		v := table.View(nil, false)
+		pieces = 0
+		for more := true; more; pieces++ {
+			_, more = v.Next()
+		}
+	})
+	if pieces < 5 || allocated > float64(6*pieces) {
+		t.Errorf("%v allocations for %d pieces", allocated, pieces)
+	}
+}

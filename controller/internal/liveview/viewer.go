@@ -138,6 +138,9 @@ func (v *Viewer) rows(b []byte) (_ []byte, more bool) {
 	t := v.t
 	i, _ := slices.BinarySearchFunc(t.log, v.at+1, func(c change, at uint64) int { return cmp.Compare(c.at, at) })
 	n, isGone := 0, false
+	if len(t.log)-i > rowsInLine {
+		b = slices.Grow(b, Chunk+Chunk/2) // rather than again and again
+	}
 	for ; i < len(t.log); i++ {
 		c := &t.log[i]
 		if !c.counted() {

@@ -74,8 +74,10 @@ export function Events({ params, set }) {
   const { value, error } = useAnswer(() => load(asked), [params.node, params.type], newest);
   const shown = useMemo(() => (value ?? []).filter((e) => (!params.level || levels[e.level] >= levels[params.level])
     && (!params.who || (e.who ?? "").includes(params.who))), [value, params.level, params.who]);
-  const seen = params.from ? shown.filter((e) => Date.parse(e.at) >= Number(params.from)
-    && Date.parse(e.at) <= Number(params.until)) : shown;
+  const seen = useMemo(() => (params.from ? shown.filter((e) => Date.parse(e.at) >= Number(params.from)
+    && Date.parse(e.at) <= Number(params.until)) : shown), [shown, params.from, params.until]);
+  const table = useMemo(() => html`<${Table} entries=${value && seen.slice(0, 400)} empty="Nothing of this kind." />`,
+    [value, seen]); // the unit changes more often
   const field = (name, label, more = {}) => html`<label>${label} <input value=${params[name] ?? ""} ...${more}
     onChange=${(e) => set({ ...params, [name]: e.target.value.trim() })} /></label>`;
   return html`<h1>Events</h1>
@@ -86,7 +88,7 @@ export function Events({ params, set }) {
       ${field("type", "Type", { placeholder: "alert, accepted" })}${field("node", "Node")}${field("who", "Who")}
       <button type="button" onClick=${() => save(seen)}>Save as JSON lines</button></form>
     <${Failure} error=${error} /><${Histogram} entries=${shown} params=${params} set=${set} />
-    <${Table} entries=${value && seen.slice(0, 400)} empty="Nothing of this kind." />
+    ${table}
     ${seen.length > 400 ? html`<p class="faint">${seen.length - 400} older ones are not shown.</p>` : null}
     <${Cli} line=${cli.events({ node: params.node, type: params.type, follow: true })} />`;
 }

@@ -122,7 +122,7 @@ export function Fleet({ params, set }) {
       <${Search} q=${q} setQ=${setQ} error=${error} found=${q ? names.length : undefined} of=${u.rows.size} />
       ${q ? html`<${Cli} line=${cli.nodes({ q })} /><${Many} q=${q} />` : null}
       ${names.length <= few ? html`<${Cards} names=${names} rows=${u.rows} />`
-        : html`<${Grid} groups=${groups} rows=${u.rows} open=${open} tick=${u.at} />`}
+        : html`<${Grid} groups=${groups} rows=${u.rows} open=${open} />`}
       <${Rows} caption="nodes" head=${["Node", "Type", "Stands", "State", "Runs", "Should run", "Since", "Alerts",
         "Why"]}
         keys=${names} open=${open} cells=${(n) => {

@@ -71,12 +71,13 @@ function cell(c, look, kind, x, y, side, colours) {
 }
 
 // paint shows the classes of nodes on a canvas, which shows was, what paint returned last. If nothing else differs, only
-// the cells are painted whose class does: most of the time that is none of thousands.
+// the cells are painted whose class does: most of the time that is none of thousands. Where pixels are so large that
+// cells share some, all of them are.
 function paint(canvas, l, rows, current, focused, was) {
   const scale = devicePixelRatio || 1, colour = colours(canvas.parentElement);
   const { groups, of, px, width } = l, side = px - 2, c = canvas.getContext("2d");
   const on = [of, px, width, scale, colour];
-  const anew = focused || !was || was.focused || on.some((v, i) => v !== was.on[i]);
+  const anew = focused || !was || was.focused || scale < 1 || on.some((v, i) => v !== was.on[i]);
   const classes = anew ? [] : was.classes;
   if (anew) {
     const height = Math.min(l.height, 30000 / scale);
@@ -108,7 +109,7 @@ function paint(canvas, l, rows, current, focused, was) {
 }
 
 // Grid shows groups of nodes, [{title, names}], of rows by name. open is called with a node's name.
-export function Grid({ groups, rows, open, tick }) {
+export function Grid({ groups, rows, open }) {
   const canvas = useRef(null), box = useRef(null), picture = useRef(null);
   const [width, setWidth] = useState(0);
   const [current, setCurrent] = useState(0);
@@ -126,8 +127,14 @@ export function Grid({ groups, rows, open, tick }) {
   const show = () => {
     if (width) picture.current = paint(canvas.current, l, rows, current, focused, picture.current);
   };
-  useEffect(show, [tick, width, current, focused, groups]);
-  useEffect(() => onColours(show));
+  const anew = () => {
+    picture.current = null;
+    show();
+  };
+  useEffect(() => { // each time: the rows change in place
+    show();
+    return onColours(show);
+  });
   const now = names[Math.min(current, names.length - 1)];
   const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: l.across, ArrowUp: -l.across, Home: -names.length,
     End: names.length };
@@ -145,7 +152,7 @@ export function Grid({ groups, rows, open, tick }) {
   const row = rows.get(now);
   return html`<div class="grid" ref=${box} tabindex="0" role="listbox" aria-label="nodes, a cell each"
       aria-activedescendant="cell" onKeyDown=${key} onFocus=${() => setFocused(true)} onBlur=${() => setFocused(false)}>
-    <canvas ref=${canvas} aria-hidden="true" style=${{ height: `${l.height}px` }}
+    <canvas ref=${canvas} aria-hidden="true" style=${{ height: `${l.height}px` }} onContextRestored=${anew}
       onClick=${(e) => under(e) >= 0 && open(names[under(e)])}
       onMouseMove=${(e) => { const n = under(e); e.target.title = n < 0 ? "" : tip(names[n], rows.get(names[n])); }}>
         </canvas>

@@ -16,15 +16,15 @@ export const unit = {
   self: null, // who this page is to the controller: name and role
 };
 
-const few = 50; // rows are shown without more of a rest
+const few = 50; // rows are shown without a long rest
 const listeners = new Set();
 let due = false;
 let came = 0; // rows since the page was drawn
 let drawn = 0; // when that ended
 let worked = 0; // how long it took, ms
 
-// subscribe calls f after the unit has changed, at most every 50 ms, and if much has at most a sixth of the time; it
-// returns what ends that.
+// subscribe calls f after the unit has changed, at most every 50 ms and half of the time, and if much has at most a
+// sixth of it; it returns what ends that.
 export function subscribe(f) {
   listeners.add(f);
   return () => listeners.delete(f);
@@ -33,7 +33,7 @@ export function subscribe(f) {
 function changed() {
   if (due) return;
   due = true;
-  const rest = came > few ? Math.max(50, 5 * worked) : 50;
+  const rest = Math.max(50, (came > few ? 5 : 1) * worked);
   setTimeout(() => {
     due = false;
     came = 0;
