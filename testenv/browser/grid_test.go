@@ -17,6 +17,12 @@ const tiles = `[...document.querySelectorAll(".tile b")].map((b) => b.innerText)
 // picturePNG is the picture of all nodes.
 const picturePNG = `document.querySelector(".grid canvas").toDataURL()`
 
+// painting waits until what the page shows is painted, too: that is done behind the next frame.
+const painting = `(async () => {
+  for (let i = 0; i < 3; i++) await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+  return 1;
+})()`
+
 // TestPictureOfNodes: what is painted of the nodes whose class has changed leaves the picture as one that is painted
 // anew, and what changes no class paints nothing.
 func TestPictureOfNodes(t *testing.T) {
@@ -40,6 +46,7 @@ func TestPictureOfNodes(t *testing.T) {
 
 	r.post("/v1/nodes/node-00007/properties/line", map[string]any{"value": "B"})
 	until(t, ctx, fmt.Sprintf(`Number(%s) >= %d`, shownAt, r.newest("settings").Seq))
+	eval[int](t, ctx, painting)
 	if painted := eval[string](t, ctx, `JSON.stringify(window.painted)`); painted != "{}" {
 		t.Errorf("a change of no class paints %s", painted)
 	}
@@ -50,6 +57,7 @@ func TestPictureOfNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, ctx, tiles+` === "17 0 0 7 0 0"`)
+	eval[int](t, ctx, painting)
 	if n := eval[int](t, ctx, `window.painted.clearRect ?? 0`); n < 7 || n > 24*4 {
 		t.Errorf("%d cells were cleared", n)
 	}

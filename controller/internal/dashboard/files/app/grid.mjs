@@ -1,5 +1,5 @@
-// A cell for each node, on a canvas: colour and shape say how it stands. Arrow keys move, Enter opens; what the
-// keyboard is on is an option of a list box, so that a screen reader hears it.
+// A cell for each node, on a canvas: colour and shape say how it stands. Arrow keys move, Enter opens; a screen reader
+// hears what the keyboard is on, an option of a list box.
 import { colours, html, looks, onColours, useEffect, useLayoutEffect, useRef, useState } from "./ui.mjs";
 
 const words = { inStep: "in step", onTheWay: "on the way", unwell: "unwell", failed: "failed", offline: "offline",
@@ -42,7 +42,7 @@ function spot(l, n) {
   return { x: 0, y: 0 };
 }
 
-// draw paints one cell: full, half, triangle, cross, ring, bar.
+// cell paints one: full, half, triangle, cross, ring, bar.
 function cell(c, look, kind, x, y, side, colours) {
   c.fillStyle = c.strokeStyle = colours[look];
   const m = side / 2;
@@ -70,9 +70,8 @@ function cell(c, look, kind, x, y, side, colours) {
   } else c.fillRect(x, y + m - 0.5, side, 1.5);
 }
 
-// paint shows the classes of nodes on a canvas, which shows was, what paint returned last. If nothing else differs, only
-// the cells are painted whose class does: most of the time that is none of thousands. Where pixels are so large that
-// cells share some, all of them are.
+// paint shows how nodes stand. was is what it returned last: if nothing else differs, only the cells are painted whose
+// class does, mostly none of thousands; all if pixels are so large that cells share some.
 function paint(canvas, l, rows, current, focused, was) {
   const scale = devicePixelRatio || 1, colour = colours(canvas.parentElement);
   const { groups, of, px, width } = l, side = px - 2, c = canvas.getContext("2d");
@@ -108,7 +107,7 @@ function paint(canvas, l, rows, current, focused, was) {
   return { on, classes, focused };
 }
 
-// Grid shows groups of nodes, [{title, names}], of rows by name. open is called with a node's name.
+// Grid shows groups of nodes of rows by name. open gets a node's name.
 export function Grid({ groups, rows, open }) {
   const canvas = useRef(null), box = useRef(null), picture = useRef(null);
   const [width, setWidth] = useState(0);
@@ -127,11 +126,7 @@ export function Grid({ groups, rows, open }) {
   const show = () => {
     if (width) picture.current = paint(canvas.current, l, rows, current, focused, picture.current);
   };
-  const anew = () => {
-    picture.current = null;
-    show();
-  };
-  useEffect(() => { // each time: the rows change in place
+  useEffect(() => { // each time: the map of rows changes in place
     show();
     return onColours(show);
   });
@@ -152,7 +147,10 @@ export function Grid({ groups, rows, open }) {
   const row = rows.get(now);
   return html`<div class="grid" ref=${box} tabindex="0" role="listbox" aria-label="nodes, a cell each"
       aria-activedescendant="cell" onKeyDown=${key} onFocus=${() => setFocused(true)} onBlur=${() => setFocused(false)}>
-    <canvas ref=${canvas} aria-hidden="true" style=${{ height: `${l.height}px` }} onContextRestored=${anew}
+    <canvas ref=${canvas} aria-hidden="true" style=${{ height: `${l.height}px` }} onContextRestored=${() => {
+        picture.current = null;
+        show();
+      }}
       onClick=${(e) => under(e) >= 0 && open(names[under(e)])}
       onMouseMove=${(e) => { const n = under(e); e.target.title = n < 0 ? "" : tip(names[n], rows.get(names[n])); }}>
         </canvas>

@@ -15,8 +15,8 @@ export function useUnit() {
   return unit;
 }
 
-// useAnswer asks for something when what it depends on changes, and again when often changes, at most once a second.
-// It returns {value, error, again}.
+// useAnswer asks for something when on changes, and again when often changes, at most once a second. It returns
+// {value, error, again}.
 export function useAnswer(get, on, often = /** @type {any} */ (0)) {
   const [state, set] = useState({});
   const run = useRef({ last: 0, timer: 0, wanted: 0 });
@@ -43,7 +43,7 @@ export function useAnswer(get, on, often = /** @type {any} */ (0)) {
   return { ...state, again: load };
 }
 
-// go opens a page of this dashboard: "nodes/press-1", with parameters.
+// link is the address of a page: "nodes/press-1", with parameters.
 export const link = (to, params = {}) => {
   const q = new URLSearchParams(Object.entries(params).filter(([, v]) => v)).toString();
   return `#/${to.split("/").map(encodeURIComponent).join("/")}${q ? `?${q}` : ""}`;
@@ -124,7 +124,7 @@ export function measure(parameter, v) {
 // count is "1 node", "2 nodes".
 export const count = (n, what = "node") => `${n} ${what}${n === 1 ? "" : "s"}`;
 
-// say tells a screen reader something, politely and seldom.
+// say tells a screen reader something, seldom.
 let saidAt = 0;
 export function say(text) {
   if (Date.now() - saidAt < 5000) return;

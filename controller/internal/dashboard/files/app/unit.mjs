@@ -23,8 +23,8 @@ let came = 0; // rows since the page was drawn
 let drawn = 0; // when that ended
 let worked = 0; // how long it took, ms
 
-// subscribe calls f after the unit has changed, at most every 50 ms and half of the time, and if much has at most a
-// sixth of it; it returns what ends that.
+// subscribe calls f after the unit has changed, at most every 50 ms and half of the time, if much has a sixth of it; it
+// returns what ends that.
 export function subscribe(f) {
   listeners.add(f);
   return () => listeners.delete(f);
@@ -48,7 +48,7 @@ function changed() {
 
 let sorted = true;
 
-// nodes returns the names of all nodes, in order: another list if nodes have come, have gone or are of another type.
+// nodes returns the names of all nodes, in order: another list if nodes come, go or change their type.
 export function nodes() {
   if (!sorted) unit.names = [...unit.rows.keys()].sort((a, b) => (a < b ? -1 : 1));
   sorted = true;
