@@ -140,7 +140,7 @@ func (b *session) applyFigures(s applySides, t map[string][]float64, transport s
 		{s.product, [2]string{"product: %s, apply, not asked first", "product: %s, apply, asked first"}},
 	} {
 		for i, name := range who.names {
-			u := who.side.usedBy(i)
+			u := who.side.usedBy(i, 1)
 			b.add(add(fmt.Sprintf(name, "processor time of the host"), "µs/node", u.host))
 			b.add(add(fmt.Sprintf(name, "processor time of the nodes"), "µs/node", u.nodes))
 			b.add(add(fmt.Sprintf(name, "allocations of the host"), "/node", u.allocations))

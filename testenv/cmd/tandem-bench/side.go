@@ -37,13 +37,32 @@ func (u use) minus(v use) use {
 	return u
 }
 
+// mean is what one of some operations used.
+func mean(all []use) (u use) {
+	for _, one := range all {
+		for i := range u.cpu {
+			u.cpu[i] += one.cpu[i]
+			u.allocations[i] += one.allocations[i]
+		}
+		u.commits += one.commits
+	}
+	n := len(all)
+	for i := range u.cpu {
+		u.cpu[i] /= int64(n)
+		u.allocations[i] /= uint64(n)
+	}
+	u.commits /= int64(n)
+	return u
+}
+
 // perNode are the uses of an operation, by node but for the commits; processor time in µs.
 type perNode struct{ host, nodes, allocations, bytes, commits []float64 }
 
-// usedBy returns what the operations with index which of every round of two used, without the first round's.
-func (s *side) usedBy(which int) (p perNode) {
-	for i := which + 2; i < len(s.used); i += 2 {
-		p.add(s.used[i], s.n)
+// usedBy returns what the operations with index which of every round of two used, without the first round's. Each is
+// done so many times in turn, and counts once, as the mean of them.
+func (s *side) usedBy(which, times int) (p perNode) {
+	for i := (which + 2) * times; i < len(s.used); i += 2 * times {
+		p.add(mean(s.used[i:i+times]), s.n)
 	}
 	return p
 }

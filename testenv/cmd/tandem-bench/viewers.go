@@ -48,15 +48,7 @@ func viewersSection(b *session) (err error) {
 	}
 	at := fmt.Sprintf(", %d nodes", s.n)
 	with := fmt.Sprintf("with %d viewers", manyViewers) + at
-	var cpu [2][]float64
-	for i := 2 * appliesInTurn; i < len(s.used); i += appliesInTurn { // without the first round's
-		var used float64
-		for _, u := range s.used[i : i+appliesInTurn] {
-			used += float64(u.cpu[0]) / 1e3 / appliesInTurn / float64(s.n)
-		}
-		side := i / appliesInTurn % 2
-		cpu[side] = append(cpu[side], used)
-	}
+	cpu := [2][]float64{s.usedBy(0, appliesInTurn).host, s.usedBy(1, appliesInTurn).host}
 	add := func(name, unit string, samples []float64) figure {
 		return figure{Section: "viewers", Name: name, Unit: unit, Samples: samples}
 	}

@@ -238,15 +238,5 @@ func (s *Server) await(ctx context.Context, n int) error {
 	s.bucket.Charge(now, rate, n)
 	wait := s.bucket.Next(rate, 0).Sub(now)
 	s.mu.Unlock()
-	if wait <= 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(wait)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return store.Pause(ctx, wait)
 }

@@ -222,13 +222,13 @@ func (s *Store) readWhole(ctx context.Context, digest string, perSecond float64)
 			break
 		}
 		bucket.Charge(time.Now(), rate, Chunk)
-		err = pause(ctx, time.Until(bucket.Next(rate, 0)))
+		err = Pause(ctx, time.Until(bucket.Next(rate, 0)))
 	}
 	return errors.Join(err, f.Close())
 }
 
-// pause waits, unless ctx ends first.
-func pause(ctx context.Context, d time.Duration) error {
+// Pause waits, unless ctx ends first.
+func Pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
 	}

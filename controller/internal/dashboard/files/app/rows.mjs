@@ -1,4 +1,4 @@
-// A table of many rows, of which the page has those that are seen, and a few more.
+// A table of many rows, of which the page has those that are seen, and a few more. To assistive technology it is one.
 import { html, useLayoutEffect, useRef, useState } from "./ui.mjs";
 
 const high = 28; // px of a row, as in style.css
